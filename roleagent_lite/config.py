@@ -1,0 +1,182 @@
+"""RunConfig: twelve knobs and their tables, from TOML and flags; unknown keys refused; saved resolved.
+
+Owns names, defaults, ranges and the wording of a refusal. Leaves out what the knobs do. A choice is the
+name of a function in a dict at the edge that uses it ("none" is the null function), never a flag in a loop.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from roleagent_lite.errors import ConfigError, nearest
+from roleagent_lite.types import ROLES
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Models(_Table):
+    """A model string per role; None = `RunConfig.model`."""
+
+    agent: str | None = None
+    world: str | None = None
+    reflector: str | None = None
+    judge: str | None = None
+
+
+class Budget(_Table):
+    """Caps over all roles together; None = no cap. `price` = "IN/OUT" dollars per million tokens."""
+
+    max_usd: float | None = Field(None, ge=0)
+    max_calls: int | None = Field(None, ge=0)
+    price: str | None = None
+
+
+class Limits(_Table):
+    """How a server is treated. Rates per minute; `timeout` is the deadline of one call in seconds."""
+
+    rpm: int | None = Field(None, ge=1)
+    tpm: int | None = Field(None, ge=1)
+    timeout: float = Field(120.0, gt=0)
+    retries: int = Field(2, ge=0)
+    max_tokens: int = Field(1024, ge=16)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    replay: bool = False
+
+
+class Wia(_Table):
+    """World-In-Agent (spec sections 2.1 to 2.6)."""
+
+    predict: Literal["together", "separate", "off"] = "together"
+    horizon_share: float = Field(0.05, gt=0, le=1)
+    gamma: float = Field(0.95, gt=0, le=1)
+    alpha: float = Field(1.0, ge=0)
+    scorer: str = "lms"
+    states: Literal["key", "text"] = "key"
+    merge_above: float = Field(0.9, ge=0, le=1)
+    normalise: Literal["mean_std", "mean"] = "mean_std"
+    outcome: Literal["solved", "score"] = "solved"
+    feedback: str = "mispredictions"  # or "none": the ablation
+
+
+class Aiw(_Table):
+    """Agent-In-World (spec section 3). `retrieve`: llm, vector, random, task_text, none."""
+
+    diagnose: str = "llm"  # or "none": the ablation
+    retrieve: str = "llm"
+    rho: float = Field(0.3, ge=0, lt=1)
+    decay: float = Field(0.9, ge=0, le=1)
+    candidates: int = Field(30, ge=1, le=100)
+    embedder: str = "auto"
+
+
+class Evolve(_Table):
+    """The loop. `tasks_per_round` x `group` rollouts for the parent and again for the child."""
+
+    rounds: int = Field(8, ge=0)
+    tasks_per_round: int = Field(6, ge=1)
+    group: int = Field(4, ge=1)
+    temperature: float = Field(0.9, ge=0, le=2)
+    reflect_temperature: float = Field(0.5, ge=0, le=2)
+    dev: int = Field(24, ge=1)
+    test: int = Field(50, ge=1)
+    components: tuple[str, ...] = ("act.instructions", "act.playbook", "act.demonstrations")
+    accept: str = "paired"
+
+
+class RunConfig(_Table):
+    """Everything that decides a run's outcome. Twelve top-level knobs, no more."""
+
+    model: str = "embedded"
+    models: Models = Models()
+    tasks: str = "household-easy"
+    agent: str = "auto"
+    prompts: str = "v1"
+    seed: int = 0
+    workers: int = Field(8, ge=1, le=1024)
+    budget: Budget = Budget()
+    limits: Limits = Limits()
+    wia: Wia = Wia()
+    aiw: Aiw = Aiw()
+    evolve: Evolve = Evolve()
+
+    def model_for(self, role: str) -> str:
+        """The model string of one role."""
+        if role not in ROLES:
+            raise ConfigError(f"no role '{role}'{nearest(role, ROLES)}")
+        return getattr(self.models, role) or self.model
+
+
+def _explain(error: ValidationError, source: str) -> str:
+    first = error.errors()[0]
+    path = ".".join(str(p) for p in first["loc"])
+    if first["type"] == "extra_forbidden":
+        model: type[BaseModel] = RunConfig
+        for part in first["loc"][:-1]:
+            field = model.model_fields[str(part)].annotation
+            assert isinstance(field, type) and issubclass(field, BaseModel)
+            model = field
+        return f"{source}: unknown setting '{path}'{nearest(str(first['loc'][-1]), model.model_fields)}"
+    return f"{source}: setting '{path}' is {first['input']!r}: {first['msg']}"
+
+
+def from_mapping(values: Mapping[str, Any], source: str = "config") -> RunConfig:
+    """A validated config. Raises ConfigError that names the setting, what was found and the nearest name."""
+    try:
+        return RunConfig.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError(_explain(error, source)) from None
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` wins, table by table."""
+    out = dict(base)
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(out.get(key), Mapping):
+            out[key] = merge(out[key], value)
+        else:
+            out[key] = value
+    return out
+
+
+def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> RunConfig:
+    """The TOML file at `path` (may be None), overridden by `flags`. Raises ConfigError."""
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            raise ConfigError(f"cannot read config file {path}: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    return from_mapping(merge(values, flags or {}), str(path) if path else "command line")
+
+
+def dump_toml(config: RunConfig) -> str:
+    """The resolved config as TOML that `load` reads back equal. None is written as a comment."""
+    lines: list[str] = []
+    tables: list[tuple[str, BaseModel]] = []
+
+    def emit(key: str, value: Any) -> None:
+        if isinstance(value, BaseModel):
+            tables.append((key, value))
+        elif value is None:
+            lines.append(f"# {key} = (not set)")
+        else:  # JSON of str, bool, int, float and lists of str is TOML as well
+            lines.append(f"{key} = {json.dumps(list(value) if isinstance(value, tuple) else value)}")
+
+    for name in RunConfig.model_fields:
+        emit(name, getattr(config, name))
+    for name, table in tables:
+        lines += ["", f"[{name}]"]
+        for key in type(table).model_fields:
+            emit(key, getattr(table, key))
+    return "\n".join(lines) + "\n"

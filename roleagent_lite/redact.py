@@ -1,0 +1,60 @@
+"""Keys never reach a file, a log or a screen.
+
+Owns the list of secrets known to this process and the one function that removes them. Everything that
+writes (store, log file, report, screen) passes its text through `scrub`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit
+
+_NAME = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
+# Shapes that are keys wherever they come from: a provider may echo one that we never registered.
+_SHAPES = re.compile(
+    r"\b(sk-(?:ant-|proj-|or-)?[A-Za-z0-9_\-]{16,}|gsk_[A-Za-z0-9]{20,}|AIza[0-9A-Za-z_\-]{30,}|hf_[A-Za-z0-9]{20,})"
+    r"|(?<=[Bb]earer )[A-Za-z0-9._\-]{8,}"
+)
+_MIN = 6  # shorter values ("none", "test") would blot out ordinary words
+_secrets: set[str] = set()
+
+
+def register(secret: str | None) -> None:
+    """Remember a key given by flag, file or URL; its JSON-escaped and URL-quoted forms count too."""
+    if secret and len(secret) >= _MIN:
+        _secrets.update({secret, json.dumps(secret)[1:-1], quote(secret, safe="")})
+
+
+def register_environment(environ: Mapping[str, str] | None = None) -> None:
+    """Remember the values of all variables whose name says that they hold a secret."""
+    for name, value in (os.environ if environ is None else environ).items():
+        if _NAME.search(name):
+            register(value)
+
+
+def register_url(url: str | None) -> None:
+    """Remember user, password and query values inside a URL."""
+    if not url:
+        return
+    parts = urlsplit(url)
+    register(parts.password)
+    for pair in parts.query.split("&"):
+        name, _, value = pair.partition("=")
+        if re.search(r"key|token|secret|sig", name, re.IGNORECASE):
+            register(value)
+
+
+def scrub(text: str) -> str:
+    """`text` with every known secret and every key-shaped string replaced by `[key]`."""
+    for secret in sorted(_secrets, key=len, reverse=True):
+        if secret in text:
+            text = text.replace(secret, "[key]")
+    return _SHAPES.sub("[key]", text)
+
+
+def hint(secret: str) -> str:
+    """At most the last four characters, for messages that must tell two keys apart."""
+    return "…" + secret[-4:] if len(secret) >= 12 else "…"

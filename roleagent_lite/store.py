@@ -1,0 +1,280 @@
+"""Run: one directory of append-only JSONL tables. The three jobs meet here and nowhere else.
+
+One record a line, schema number in each. A torn last line (a kill) is cut off at open and counted, so that
+the record is redone. Rows are written once by key: a second `put` of the same key is a no-op, which makes
+resume the same program as the first run. Nothing here is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from roleagent_lite import types as nouns
+from roleagent_lite.config import RunConfig, dump_toml, load
+from roleagent_lite.errors import ConfigError, RoleAgentError
+from roleagent_lite.redact import scrub
+
+SCHEMA = 1
+T = TypeVar("T")
+
+
+class Table(Generic[T]):
+    """One append-only file of records of one kind, indexed by key (offsets only; rows stay on disk).
+
+    Not for two processes at once (`Run` holds a lock); safe for threads.
+    """
+
+    def __init__(self, path: Path, kind: type[T], key: Callable[[T], str]) -> None:
+        self.path = path
+        self.torn = 0
+        self._adapter = TypeAdapter(kind)
+        self._key = key
+        self._offsets: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._out: IO[bytes] | None = None
+        self._in: IO[bytes] | None = None
+        if path.exists():
+            self._scan()
+
+    def _scan(self) -> None:
+        good = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    self.torn = len(line)
+                    break
+                try:
+                    row = json.loads(line)
+                    if row["v"] != SCHEMA:
+                        raise ConfigError(
+                            f"{self.path} line {number} has schema {row['v']}, this version reads {SCHEMA}; "
+                            "use the version that wrote the run"
+                        )
+                    self._offsets[row["key"]] = good
+                except (ValueError, KeyError, TypeError) as error:
+                    raise RoleAgentError(
+                        f"{self.path} line {number} is damaged ({error}); delete that line to redo its record"
+                    ) from None
+                good += len(line)
+
+    def _cut_torn(self) -> None:
+        with self.path.open("rb+") as file:
+            file.truncate(self.path.stat().st_size - self.torn)
+
+    def _encode(self, key: str, row: T) -> bytes:
+        body = {"v": SCHEMA, "key": key, "row": self._adapter.dump_python(row, mode="json")}
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return scrub(text).encode("utf-8", errors="replace") + b"\n"
+
+    def put(self, row: T) -> bool:
+        """Append `row` unless its key is there; True if written. Raises RoleAgentError on a full disk."""
+        key = self._key(row)
+        with self._lock:
+            if key in self._offsets:
+                return False
+            if self._out is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                if self.torn:
+                    self._cut_torn()
+                self._out = self.path.open("ab", buffering=0)
+            offset = self._out.seek(0, os.SEEK_END)
+            data = self._encode(key, row)
+            try:
+                written = self._out.write(data)
+            except OSError as error:
+                raise self._refused(error, offset) from None
+            if written != len(data):
+                raise self._refused(OSError(f"{written} of {len(data)} bytes written"), offset)
+            self._offsets[key] = offset
+            return True
+
+    def _refused(self, error: OSError, offset: int) -> RoleAgentError:
+        assert self._out is not None
+        try:
+            self._out.truncate(offset)
+        except OSError:
+            self.torn = 0  # a torn line stays; the next open cuts it
+        return RoleAgentError(
+            f"cannot write {self.path}: {error.strerror or error}; what was finished is kept, "
+            "free some space and resume"
+        )
+
+    def get(self, key: str) -> T | None:
+        with self._lock:
+            offset = self._offsets.get(key)
+            if offset is None:
+                return None
+            if self._in is None:
+                self._in = self.path.open("rb")
+            self._in.seek(offset)
+            return self._decode(self._in.readline())
+
+    def _decode(self, line: bytes) -> T:
+        try:
+            return self._adapter.validate_python(json.loads(line)["row"])
+        except ValidationError as error:
+            raise RoleAgentError(f"{self.path}: a record is not of this version's shape: {error}") from None
+
+    def keys(self) -> list[str]:
+        return list(self._offsets)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __iter__(self) -> Iterator[T]:
+        for key in self.keys():
+            row = self.get(key)
+            if row is not None:
+                yield row
+
+    def close(self) -> None:
+        for file in (self._out, self._in):
+            if file is not None:
+                file.close()
+        self._out = self._in = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A named fact about the run itself (a round's draw, an acceptance, the end). `data` is plain JSON."""
+
+    key: str
+    kind: str
+    data: Mapping[str, Any]
+
+
+_TABLES: dict[str, tuple[Any, Callable[[Any], str]]] = {
+    "tasks": (nouns.Task, lambda r: r.id),
+    "dispatched": (Event, lambda r: r.key),
+    "calls": (nouns.Call, lambda r: r.id),
+    "trajectories": (nouns.Trajectory, lambda r: r.id),
+    "credits": (nouns.Credit, lambda r: r.trajectory),
+    "diagnoses": (nouns.Diagnosis, lambda r: r.trajectory),
+    "prompt_sets": (nouns.PromptSet, lambda r: r.id),
+    "results": (nouns.Result, lambda r: f"{r.suite}/{r.system}"),
+    "events": (Event, lambda r: r.key),
+}
+
+
+class Run:
+    """A run directory, open for reading or (one process at a time) for writing.
+
+    Attributes tasks, dispatched, calls, trajectories, credits, diagnoses, prompt_sets, results, events are
+    Tables. `config` is the resolved RunConfig saved in config.toml.
+    """
+
+    tasks: Table[nouns.Task]
+    dispatched: Table[Event]
+    calls: Table[nouns.Call]
+    trajectories: Table[nouns.Trajectory]
+    credits: Table[nouns.Credit]
+    diagnoses: Table[nouns.Diagnosis]
+    prompt_sets: Table[nouns.PromptSet]
+    results: Table[nouns.Result]
+    events: Table[Event]
+
+    def __init__(self, path: Path, config: RunConfig, lock: IO[str] | None) -> None:
+        self.dir = path
+        self.config = config
+        self._lock = lock
+        for name, (kind, key) in _TABLES.items():
+            setattr(self, name, Table(path / f"{name}.jsonl", kind, key))
+
+    @property
+    def name(self) -> str:
+        return self.dir.name
+
+    @property
+    def torn(self) -> dict[str, int]:
+        """Tables whose last line was half written, with the bytes that were dropped."""
+        return {n: getattr(self, n).torn for n in _TABLES if getattr(self, n).torn}
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig) -> Run:
+        """A new run, or the same one again; refuses one whose config differs, naming the difference."""
+        path.mkdir(parents=True, exist_ok=True)
+        saved = path / "config.toml"
+        if saved.exists():
+            differing = _difference(load(saved), config)
+            if differing:
+                raise ConfigError(
+                    f"run {path} was started with other settings ({differing}); "
+                    "use another --run name, or the same settings to resume"
+                )
+        else:
+            partial = path / "config.toml.part"
+            partial.write_text(scrub(dump_toml(config)), encoding="utf-8")
+            partial.rename(saved)
+        return cls(path, config, _take_lock(path))
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """An existing run for reading. Raises ConfigError where there is none."""
+        saved = path / "config.toml"
+        if not saved.exists():
+            raise ConfigError(f"no run at {path} (no config.toml there); `roleagent-lite runs` lists runs")
+        return cls(path, load(saved), None)
+
+    def record(self, key: str, kind: str, data: Mapping[str, Any]) -> bool:
+        return self.events.put(Event(key, kind, data))
+
+    @property
+    def status(self) -> str:
+        """new, interrupted or finished."""
+        if "finished" in self.events:
+            return "finished"
+        return "interrupted" if len(self.dispatched) or len(self.trajectories) else "new"
+
+    def close(self) -> None:
+        for name in _TABLES:
+            getattr(self, name).close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _take_lock(path: Path) -> IO[str]:
+    lock = (path / "lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise ConfigError(
+            f"run {path} is being written by another process; wait, or use another --run name"
+        ) from None
+    return lock
+
+
+# What may change between a kill and a resume without mixing two experiments.
+_FREE = {"workers", "budget", "limits"}
+
+
+def _difference(saved: RunConfig, now: RunConfig) -> str:
+    a, b = saved.model_dump(), now.model_dump()
+    out = []
+    for key in a:
+        if key in _FREE or a[key] == b[key]:
+            continue
+        if isinstance(a[key], dict):
+            out += [f"{key}.{k}: {v!r} then, {b[key][k]!r} now" for k, v in a[key].items() if v != b[key][k]]
+        else:
+            out.append(f"{key}: {a[key]!r} then, {b[key]!r} now")
+    return "; ".join(out)

@@ -1,0 +1,22 @@
+"""Shared fixtures: offline, seeded, no key from the machine that runs the tests."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_foreign_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tests never see the keys or proxies of the machine they run on."""
+    for name in list(os.environ):
+        if re.search(r"API_KEY|_TOKEN|(?i:_proxy)$", name):
+            monkeypatch.delenv(name)
+    yield
