@@ -27,7 +27,7 @@ def room(name: str) -> Path:
 
 
 def find(name: str, item: str, suffix: str) -> Path:
-    """A user's path if it exists, else `item` + `suffix` in a room. Raises ConfigError with the known names."""
+    """A user's path if it exists, else `item` + `suffix` in a room. Raises ConfigError with known names."""
     own = Path(item)
     if own.is_file():
         return own
