@@ -34,19 +34,19 @@ class Models(_Table):
 class Budget(_Table):
     """Caps over all roles together; None = no cap. `price` = "IN/OUT" dollars per million tokens."""
 
-    max_usd: float | None = Field(None, ge=0)
-    max_calls: int | None = Field(None, ge=0)
+    max_usd: float | None = Field(default=None, ge=0)
+    max_calls: int | None = Field(default=None, ge=0)
     price: str | None = None
 
 
 class Limits(_Table):
     """How a server is treated. Rates per minute; `timeout` is the deadline of one call in seconds."""
 
-    rpm: int | None = Field(None, ge=1)
-    tpm: int | None = Field(None, ge=1)
-    timeout: float = Field(120.0, gt=0)
-    retries: int = Field(2, ge=0)
-    max_tokens: int = Field(1024, ge=16)
+    rpm: int | None = Field(default=None, ge=1)
+    tpm: int | None = Field(default=None, ge=1)
+    timeout: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=2, ge=0)
+    max_tokens: int = Field(default=1024, ge=16)
     base_url: str | None = None
     api_key_env: str | None = None
     replay: bool = False
@@ -56,12 +56,12 @@ class Wia(_Table):
     """World-In-Agent (spec sections 2.1 to 2.6)."""
 
     predict: Literal["together", "separate", "off"] = "together"
-    horizon_share: float = Field(0.05, gt=0, le=1)
-    gamma: float = Field(0.95, gt=0, le=1)
-    alpha: float = Field(1.0, ge=0)
+    horizon_share: float = Field(default=0.05, gt=0, le=1)
+    gamma: float = Field(default=0.95, gt=0, le=1)
+    alpha: float = Field(default=1.0, ge=0)
     scorer: str = "lms"
     states: Literal["key", "text"] = "key"
-    merge_above: float = Field(0.9, ge=0, le=1)
+    merge_above: float = Field(default=0.9, ge=0, le=1)
     normalise: Literal["mean_std", "mean"] = "mean_std"
     outcome: Literal["solved", "score"] = "solved"
     feedback: str = "mispredictions"  # or "none": the ablation
@@ -72,22 +72,22 @@ class Aiw(_Table):
 
     diagnose: str = "llm"  # or "none": the ablation
     retrieve: str = "llm"
-    rho: float = Field(0.3, ge=0, lt=1)
-    decay: float = Field(0.9, ge=0, le=1)
-    candidates: int = Field(30, ge=1, le=100)
+    rho: float = Field(default=0.3, ge=0, lt=1)
+    decay: float = Field(default=0.9, ge=0, le=1)
+    candidates: int = Field(default=30, ge=1, le=100)
     embedder: str = "auto"
 
 
 class Evolve(_Table):
     """The loop. `tasks_per_round` x `group` rollouts for the parent and again for the child."""
 
-    rounds: int = Field(8, ge=0)
-    tasks_per_round: int = Field(6, ge=1)
-    group: int = Field(4, ge=1)
-    temperature: float = Field(0.9, ge=0, le=2)
-    reflect_temperature: float = Field(0.5, ge=0, le=2)
-    dev: int = Field(24, ge=1)
-    test: int = Field(50, ge=1)
+    rounds: int = Field(default=8, ge=0)
+    tasks_per_round: int = Field(default=6, ge=1)
+    group: int = Field(default=4, ge=1)
+    temperature: float = Field(default=0.9, ge=0, le=2)
+    reflect_temperature: float = Field(default=0.5, ge=0, le=2)
+    dev: int = Field(default=24, ge=1)
+    test: int = Field(default=50, ge=1)
     components: tuple[str, ...] = ("act.instructions", "act.playbook", "act.demonstrations")
     accept: str = "paired"
 
@@ -101,7 +101,7 @@ class RunConfig(_Table):
     agent: str = "auto"
     prompts: str = "v1"
     seed: int = 0
-    workers: int = Field(8, ge=1, le=1024)
+    workers: int = Field(default=8, ge=1, le=1024)
     budget: Budget = Budget()
     limits: Limits = Limits()
     wia: Wia = Wia()
