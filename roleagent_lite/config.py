@@ -90,6 +90,7 @@ class Evolve(_Table):
     test: int = Field(default=50, ge=1)
     components: tuple[str, ...] = ("act.instructions", "act.playbook", "act.demonstrations")
     accept: str = "paired"
+    max_chars: int = Field(default=2000, ge=50)  # the longest text that may evolve, in characters
 
 
 class RunConfig(_Table):
