@@ -1,0 +1,64 @@
+"""Which prompt set a run ends with: the best on dev, if it beats the seed by more than noise.
+
+Owns the choice and its words. Leaves out the statistics (stats) and what the sealed test then says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from roleagent_lite.stats import sign_test
+from roleagent_lite.types import PromptSet
+
+NOISE = 0.1  # one-sided p above which a lead on dev is taken for noise
+
+Scores = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`final` is `best` or `seed`. `p`: one-sided, None where nothing was compared. Counts are dev tasks."""
+
+    seed: PromptSet
+    best: PromptSet
+    final: PromptSet
+    accepted: bool
+    p: float | None
+    wins: int
+    losses: int
+    reason: str
+
+
+def mean(scores: Scores) -> float:
+    """Mean of the known scores; -1 where none is known, so that such a candidate is never the best."""
+    known = [s for s in scores.values() if s is not None]
+    return sum(known) / len(known) if known else -1.0
+
+
+def select(candidates: Sequence[PromptSet], scores: Mapping[str, Scores]) -> Selection:
+    """`candidates[0]` is the seed; `scores[prompt set id][dev task id]` in 0..1, None = could not be scored.
+
+    The best is the highest mean on dev, the earliest among equals. It replaces the seed only if the paired
+    one-sided sign test over the dev tasks (exact, ties left out) gives p < 0.1. The best of several
+    candidates is chosen by the same scores that test it, so p flatters it: the sealed test decides.
+    """
+    seed = candidates[0]
+    best = max(candidates, key=lambda c: mean(scores.get(c.id, {})))  # max keeps the first of equals
+    if best.id == seed.id:
+        words = (
+            "no candidate was better than the seed on dev" if len(candidates) > 1 else "no candidate entered"
+        )
+        return Selection(seed, seed, seed, False, None, 0, 0, words)
+    before, after = scores.get(seed.id, {}), scores[best.id]
+    gains = [
+        new - old for task, new in after.items() if new is not None and (old := before.get(task)) is not None
+    ]
+    wins, losses = sum(g > 0 for g in gains), sum(g < 0 for g in gains)
+    p = sign_test(wins, losses)
+    accepted = p < NOISE
+    verdict = "better than the seed on dev" if accepted else "not beyond noise: the seed stays"
+    words = (
+        f"{verdict} ({wins} dev tasks won, {losses} lost, {len(gains) - wins - losses} equal, p = {p:.3f})"
+    )
+    return Selection(seed, best, best if accepted else seed, accepted, p, wins, losses, words)
