@@ -9,8 +9,8 @@ A prompt file `NAME.toml`:
     role = "agent"                  # agent, world, reflector, judge: which model answers
     description = "one line"
     evolve = ["instructions"]       # texts that the optimiser may rewrite
-    temperature = 0.0               # used where the caller gives none
-    max_tokens = 512                # likewise
+    temperature = 0.0               # used where the caller gives none (default 0)
+    max_tokens = 512                # limit of a reply (default: the setting limits.max_tokens)
 
     [inputs]                        # name = what it holds
     [outputs.NAME]                  # in the order in which the model writes them
@@ -80,7 +80,7 @@ class PromptFile:
     description: str
     evolve: tuple[str, ...]
     temperature: float
-    max_tokens: int
+    max_tokens: int | None
     inputs: Mapping[str, str]
     outputs: tuple[Output, ...]
     texts: Mapping[str, str]
@@ -236,7 +236,7 @@ def _check_own_text(module: PromptFile, text: str, value: str, path: Path) -> No
     if ours:
         raise ConfigError(
             f"prompt file {path}: the text '{module.name}.{text}' holds the placeholder {{{ours[0]}}}, but "
-            f"texts are sent as they are; the template of '{module.name}' shows '{ours[0]}' already: leave it out"
+            f"texts are sent as they are; the template of '{module.name}' shows it already: leave it out"
         )
 
 
@@ -264,9 +264,12 @@ def _module(body: Mapping[str, Any], path: Path) -> PromptFile:
     for name in evolve:
         need(name in texts, f"evolve names '{name}', which is no text{nearest(str(name), texts)}")
         need(not _REFERENCE.match(texts[name]), f"evolve names '{name}', which is another module's text")
-    temperature, max_tokens = body.get("temperature", 0.0), body.get("max_tokens", 512)
+    temperature, max_tokens = body.get("temperature", 0.0), body.get("max_tokens")
     need(isinstance(temperature, int | float) and 0 <= temperature <= 2, "'temperature' must be in 0..2")
-    need(isinstance(max_tokens, int) and max_tokens >= 1, "'max_tokens' must be a positive whole number")
+    need(
+        max_tokens is None or (isinstance(max_tokens, int) and max_tokens >= 1),
+        "'max_tokens' must be a positive whole number",
+    )
     known = {*body["inputs"], *texts, REPLY_FORM}
     used = holes(template.get("system", "")) | holes(template["user"])
     for hole in sorted(used - known):
