@@ -186,8 +186,8 @@ def _ended(error: ModelError, envelope: Envelope, calls: tuple[str, ...]) -> Mod
         return ReplyError("cut_off", "context", str(error), calls)
     if isinstance(error, ContentFiltered):
         return ReplyError("cut_off", "filtered", str(error), calls)
-    reason = getattr(error, "reason", "") or "provider"
-    return ReplyError("infrastructure_error", reason, str(error), calls)
+    named = [words for words in ("empty reply", "stream cut") if words in str(error)]
+    return ReplyError("infrastructure_error", named[0] if named else "provider", str(error), calls)
 
 
 def _check_inputs(file: PromptFile, inputs: Mapping[str, str]) -> None:
