@@ -1,0 +1,154 @@
+"""The transport to named providers: DSPy's own client, LiteLLM where DSPy routes there.
+
+Owns the translation of a Request into `dspy.lm15` types and back, and of DSPy's errors into ours. One
+request out, one reply back: DSPy's retries, cache and history are off. Leaves out OpenAI-compatible servers
+(http), which need less CPU for a call.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from roleagent_lite.errors import ConfigError, ModelError, TransientModelError, UnsupportedRequest
+from roleagent_lite.lm import dialect, faults
+from roleagent_lite.lm.address import Address
+from roleagent_lite.lm.price import quiet
+from roleagent_lite.lm.thinking import split, whole
+from roleagent_lite.types import Reply, Request, Usage
+
+# Providers whose counts leave something out that ours include (dspy.lm15.Usage is verbatim).
+_CACHE_APART = ("anthropic",)
+_REASONING_APART = ("gemini", "vertex_ai", "xai")
+_FINISH = {"length": "length", "content_filter": "content_filter"}
+
+
+class ProviderModel:
+    """One provider's model. `note` hears once of each setting that the model does not take."""
+
+    can_score = False
+
+    def __init__(self, address: Address, timeout: float, note: Callable[[str], None] | None = None) -> None:
+        quiet()
+        import dspy
+
+        self.name = address.model
+        self.base_url = address.base_url
+        self.quirks = dialect.Quirks()
+        self._address = address
+        self._note = note or (lambda _: None)
+        options: dict[str, Any] = {"timeout": timeout}
+        if address.key:
+            options["api_key"] = address.key
+        if address.bases:
+            options["api_base"] = address.bases[0]
+        try:
+            self._lm = dspy.LM(address.model, engine="auto", num_retries=0, cache=False, **options)
+        except (ValueError, dspy.utils.exceptions.LMError) as error:
+            raise ConfigError(f"model '{address.spec}' cannot be used: {error}") from None
+
+    async def close(self) -> None:
+        await self._lm.aclose()
+
+    async def complete(self, request: Request) -> Reply:
+        """One reply. Raises children of ModelError; resends only without what a 400 says the model lacks."""
+        if request.choices is not None:
+            raise UnsupportedRequest(f"{self.name} cannot score given choices; use the agent 'generate'")
+        import dspy
+        from dspy.utils.exceptions import LMError
+
+        while True:
+            sent = dialect.body(request, self.name, self.quirks)
+            start = time.perf_counter()
+            try:
+                with dspy.context(disable_history=True):
+                    response = await self._lm.acall(request=self._typed(request))
+            except LMError as error:
+                note = None
+                if error.status in (400, 422) or error.status is None:
+                    said = faults.Said(error.message, str(error.provider_code or ""))
+                    note = self.quirks.learn(said, sent) if error.status else None
+                if note is None:
+                    raise self._ours(error) from None
+                self._note(f"{self.name}: {note}")
+                continue
+            return self._reply(response, time.perf_counter() - start)
+
+    def _typed(self, request: Request) -> Any:
+        from dspy import lm15
+
+        quirks = self.quirks
+        messages = request.messages if quirks.system else dialect.fold(request.messages)
+        system = "\n\n".join(m.content for m in messages if m.role == "system")
+        turns = tuple(
+            lm15.Message(role=m.role, parts=(lm15.TextPart(whole(m.content)),))
+            for m in messages
+            if m.role != "system"
+        )
+        schema: dict[str, Any] | None = None
+        if request.schema is not None and quirks.schema:
+            name = re.sub(r"\W", "_", request.module) or "reply"
+            schema = {"type": "json_schema", "name": name, "schema": dict(request.schema)}
+        config = lm15.Config(
+            max_tokens=request.max_tokens,
+            temperature=request.temperature if quirks.temperature else None,
+            seed=request.seed if quirks.seed else None,
+            response_format=schema,
+        )
+        return lm15.Request(model=self.name, messages=turns, system=whole(system) or None, config=config)
+
+    def _reply(self, response: Any, seconds: float) -> Reply:
+        text, thinking, refusal = "", [], ""
+        for part in response.message.parts:
+            if part.type in ("text", "data"):
+                text += part.text
+            elif part.type == "thinking" and part.text:
+                thinking.append(part.text)
+            elif part.type == "refusal":
+                refusal += part.text
+        for change in response.adaptations:
+            self._note(f"{self.name}: {change}")
+        answer, inner = split(whole(text))
+        thought = "\n".join([*thinking, *([inner] if inner else [])])
+        finish = _FINISH.get(response.finish_reason, "stop")
+        if refusal:
+            answer, finish = answer or refusal, "refusal"
+        return Reply(answer, finish, whole(thought) or None, self._usage(response.usage), seconds)
+
+    def _usage(self, used: Any) -> Usage:
+        cached, written = used.cache_read_tokens, used.cache_write_tokens
+        sent, received = used.input_tokens, used.output_tokens
+        provider = self._address.provider
+        if provider in _CACHE_APART and sent is not None:
+            sent += (cached or 0) + (written or 0)
+        if provider in _REASONING_APART and received is not None:
+            received += used.reasoning_tokens or 0
+        return Usage(sent, received, cached, used.reasoning_tokens)
+
+    def _ours(self, error: Any) -> ModelError:
+        """DSPy's error as ours: by status where there is one, else by what it is."""
+        from dspy.utils import exceptions as theirs
+
+        said = faults.Said(faults.scrubbed(error.message or str(error)), str(error.provider_code or ""))
+        status = error.status
+        classes = (
+            (theirs.LMNotConfiguredError, 401), (theirs.LMAuthError, 401), (theirs.LMBillingError, 402),
+            (theirs.LMUnsupportedModelError, 404), (theirs.ContextWindowExceededError, 413),
+            (theirs.LMRateLimitError, 429), (theirs.LMServerError, 500),
+            (theirs.LMUnsupportedFeatureError, 400), (theirs.LMConfigurationError, 400),
+        )  # fmt: skip
+        exact = next((code for kind, code in classes if isinstance(error, kind)), None)
+        if exact in (401, 402, 404, 413) or status is None:
+            status = exact
+        where = self.base_url or ""
+        if status is None and isinstance(error, theirs.LMTimeoutError):
+            return TransientModelError(f"{self.name}: no whole answer in time (limits.timeout)")
+        if status is None and isinstance(error, theirs.LMTransportError):
+            if re.search(r"refused|resolve|unreachable|getaddrinfo|connect", said.message, re.IGNORECASE):
+                return faults.Unreachable(f"cannot reach the server of {self.name} {where}: {said.message}")
+            return TransientModelError(f"{self.name}: stream cut ({said.message})")
+        if status is None:
+            return TransientModelError(f"{self.name}: {said.message}")
+        return faults.judge(status, said, self._address, where, error.retry_after)

@@ -1,0 +1,180 @@
+"""OpenAI's chat dialect: builds the body of a request and reads the body of a reply.
+
+Owns field names, what a server was found not to take (`Quirks`) and the joining of event streams. Leaves
+out sending (http), error classes (faults) and splitting thinking tags (thinking). Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from roleagent_lite.errors import TransientModelError
+from roleagent_lite.lm.faults import Said
+from roleagent_lite.lm.thinking import split, whole
+from roleagent_lite.types import Message, Reply, Request, Usage
+
+_FINISH = {
+    "stop": "stop", "length": "length", "max_tokens": "length", "content_filter": "content_filter",
+    "tool_calls": "stop", "function_call": "stop", "end_turn": "stop", "stop_sequence": "stop",
+    "eos": "stop", "refusal": "refusal", "error": "error",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Quirks:
+    """What this server was found not to take. Set by its own 400s, kept as long as the transport lives."""
+
+    temperature: bool = True
+    schema: bool = True
+    seed: bool = True
+    system: bool = True
+    max_tokens: str = "max_tokens"
+
+    def learn(self, error: Said, sent: Mapping[str, Any]) -> str | None:
+        """Change what a 400 complains about, if it was sent; a note in words, or None: nothing to change."""
+        text = f"{error.param} {error.all}".lower()
+        about = error.param.lower()
+        if "max_tokens" in sent and "max_completion_tokens" in text:
+            self.max_tokens = "max_completion_tokens"
+            return "the output limit is sent as max_completion_tokens"
+        if "temperature" in sent and (about == "temperature" or (not about and "temperature" in text)):
+            self.temperature = False
+            return "temperature was not applied: the server refuses it"
+        if "response_format" in sent and re.search(
+            r"response_format|json_schema|schema|grammar|guided", text
+        ):
+            self.schema = False
+            return "replies are not constrained to a schema: the server refuses response_format"
+        if "seed" in sent and (about == "seed" or re.search(r"\bseed\b", text)):
+            self.seed = False
+            return "the seed was not applied: the server refuses it"
+        roles = [m["role"] for m in sent["messages"]]
+        strict = "system" in roles or any(a == b for a, b in pairwise(roles))
+        if self.system and strict and re.search(r"system|\brole|alternat|conversation roles", text):
+            self.system = False
+            return "the system text was folded into the first user turn: the server refuses role 'system'"
+        return None
+
+
+def body(request: Request, model: str, quirks: Quirks) -> dict[str, Any]:
+    """The JSON body for one request, without what the server was found not to take."""
+    messages = request.messages if quirks.system else fold(request.messages)
+    out: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": m.role, "content": whole(m.content)} for m in messages],
+        quirks.max_tokens: request.max_tokens,
+    }
+    if quirks.temperature:
+        out["temperature"] = request.temperature
+    if request.seed is not None and quirks.seed:
+        out["seed"] = request.seed
+    if request.schema is not None and quirks.schema:
+        out["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": re.sub(r"\W", "_", request.module) or "reply", "schema": request.schema},
+        }
+    return out
+
+
+def fold(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The same text with strictly alternating user and assistant turns, the system text first, once."""
+    out: list[Message] = []
+    for message in messages:
+        role = "user" if message.role == "system" else message.role
+        if out and out[-1].role == role:
+            out[-1] = Message(role, out[-1].content + "\n\n" + message.content)
+        else:
+            out.append(Message(role, message.content))
+    return tuple(out)
+
+
+def reply(value: Mapping[str, Any], seconds: float) -> Reply:
+    """The Reply in the body of a 200 answer. Raises TransientModelError where there is no choice in it."""
+    choices = value.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, Mapping):
+        raise TransientModelError("the reply holds no choice")
+    message = choice.get("message")
+    if not isinstance(message, Mapping):
+        message = {"content": choice.get("text")}
+    text, thought = split(whole(_text(message.get("content"))))
+    for name in ("reasoning_content", "reasoning", "thinking"):
+        given = message.get(name)
+        if isinstance(given, str) and given.strip():
+            thought = whole(given) if thought is None else whole(given) + "\n" + thought
+            break
+    finish = _FINISH.get(str(choice.get("finish_reason") or "stop").lower(), "stop")
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal.strip():
+        text, finish = text or whole(refusal), "refusal"
+    return Reply(text, finish, thought, usage(value.get("usage")), seconds)
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):  # content parts
+        return "".join(str(p.get("text") or "") for p in content if isinstance(p, Mapping))
+    return content if isinstance(content, str) else ""
+
+
+def usage(value: Any) -> Usage:
+    """Token counts as far as the server gave them; None for what it did not say."""
+    if not isinstance(value, Mapping):
+        return Usage()
+
+    def count(*path: str) -> int | None:
+        at: Any = value
+        for name in path:
+            at = at.get(name) if isinstance(at, Mapping) else None
+        return at if isinstance(at, int) and not isinstance(at, bool) and at >= 0 else None
+
+    cached = count("prompt_tokens_details", "cached_tokens")
+    return Usage(
+        input=count("prompt_tokens"),
+        output=count("completion_tokens"),
+        cached=count("prompt_cache_hit_tokens") if cached is None else cached,
+        reasoning=count("completion_tokens_details", "reasoning_tokens"),
+    )
+
+
+def join_stream(text: str) -> Mapping[str, Any]:
+    """The one body that an event stream adds up to, for servers that stream unasked.
+
+    A mapping with `error` where an event reported one. Raises TransientModelError("stream cut ...") when
+    neither a finish reason nor an end marker came.
+    """
+    parts: dict[str, list[str]] = {"content": [], "reasoning_content": [], "refusal": []}
+    finish: str | None = None
+    ended = False
+    counted: Any = None
+    for line in text.splitlines():
+        if not line.startswith("data:"):
+            continue
+        data = line[5:].strip()
+        if data == "[DONE]":
+            ended = True
+            continue
+        try:
+            event = json.loads(data)
+        except ValueError:
+            continue
+        if not isinstance(event, Mapping):
+            continue
+        if event.get("error") or event.get("type") == "error":
+            return event if event.get("error") else {"error": event}
+        counted = event.get("usage") or counted
+        for choice in event.get("choices") or []:
+            delta = choice.get("delta") or {}
+            for name, pieces in parts.items():
+                piece = delta.get(name)
+                if isinstance(piece, str):
+                    pieces.append(piece)
+            finish = choice.get("finish_reason") or finish
+    if finish is None and not ended:
+        raise TransientModelError("stream cut: it ended without a finish reason")
+    message = {name: "".join(pieces) for name, pieces in parts.items()}
+    return {"choices": [{"message": message, "finish_reason": finish or "stop"}], "usage": counted}

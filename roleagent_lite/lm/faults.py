@@ -1,0 +1,185 @@
+"""Classifies what went wrong with a call into `errors`: what may be tried again, what ends the run.
+
+Owns the wordings by which servers say "too long", "no credit", "filtered", "no such model". Leaves out
+retrying (retry) and reading good replies (dialect). Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from roleagent_lite.errors import (
+    ContentFiltered,
+    ContextTooLong,
+    FatalModelError,
+    ModelError,
+    TransientModelError,
+    UnsupportedRequest,
+)
+from roleagent_lite.lm.address import Address
+from roleagent_lite.redact import scrub
+
+_TOO_LONG = re.compile(
+    r"context[_ ]length|context[_ ]window|context[_ ]size|maximum context|max(imum)?[_ ]context"
+    r"|exceed\w* (the )?(available |model'?s? )?(max(imum)? )?(context|token limit|input length)"
+    r"|prompt (is|was) too long"
+    r"|(input|prompt|message|request)\b.{0,60}\b(is|are) (longer|larger) than.{0,40}"
+    r"(context|maximum|limit|allowed)"
+    r"|too many (input |prompt )?tokens|input (is )?too long|prompt too long|reduce the length"
+    r"|(input|prompt) token count.{0,40}exceeds",
+    re.IGNORECASE,
+)
+_NO_CREDIT = re.compile(
+    r"insufficient[_ ](quota|funds|credits?|balance)|exceeded your current quota|credit balance|billing"
+    r"|payment required|out of credits?|quota_exceeded_billing",
+    re.IGNORECASE,
+)
+_FILTERED = re.compile(
+    r"content[_ ](filter|policy|management)|responsible ?ai|safety system|data_inspection_failed|moderation",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model[_ ]not[_ ]found|no such model|unknown model|model\b.{0,80}(not found|does(n't| not) exist)"
+    r"|(invalid|unknown) model|deploymentnotfound|not a valid model",
+    re.IGNORECASE,
+)
+_OVERLOADED = re.compile(
+    r"overloaded|rate[_ ]?limit|server_error|temporar|try again|unavailable", re.IGNORECASE
+)
+
+
+class Unreachable(TransientModelError):
+    """No connection came about, so nothing was sent and nothing can have been billed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an error body says: its message, code and parameter, "" where it has none."""
+
+    message: str
+    code: str = ""
+    param: str = ""
+
+    @property
+    def all(self) -> str:
+        return f"{self.code} {self.message}"
+
+
+def read(body: str) -> Said:
+    """The error in a body of any of the usual shapes (OpenAI, Anthropic, Ollama, FastAPI, bare text)."""
+    try:
+        value: Any = json.loads(body)
+    except ValueError:
+        return Said(scrubbed(re.sub(r"<[^>]+>", " ", body)))
+    return said(value)
+
+
+def said(value: Any) -> Said:
+    if isinstance(value, list) and value:
+        value = value[0]
+    if not isinstance(value, Mapping):
+        return Said(scrubbed(str(value)))
+    inner = value.get("error", value)
+    if not isinstance(inner, Mapping):
+        return Said(scrubbed(str(inner)))
+    message = inner.get("message") or inner.get("detail") or inner.get("msg") or json.dumps(inner)[:300]
+    codes = [inner.get("code"), inner.get("type"), inner.get("status")]
+    more = inner.get("innererror")
+    if isinstance(more, Mapping):
+        codes.append(more.get("code"))
+    code = " ".join(str(c) for c in codes if c is not None)
+    return Said(scrubbed(str(message)), code, str(inner.get("param") or ""))
+
+
+def scrubbed(text: str) -> str:
+    """One line of at most 300 characters, without keys."""
+    text = re.sub(r"\s+", " ", scrub(text)).strip()
+    return text if len(text) <= 300 else text[:297] + "…"
+
+
+def says_model(body: str) -> bool:
+    """Whether a 404 is about the model rather than about the path."""
+    return bool(_NO_MODEL.search(read(body).all))
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds a server asks to wait: `retry-after-ms`, `Retry-After` in seconds or as an HTTP date."""
+    lower = {k.lower(): v for k, v in headers.items()}
+    try:
+        if "retry-after-ms" in lower:
+            return max(0.0, float(lower["retry-after-ms"]) / 1000)
+        value = lower.get("retry-after")
+        if value is None:
+            return None
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    try:
+        at = parsedate_to_datetime(lower["retry-after"]).timestamp()
+    except (ValueError, KeyError, TypeError):
+        return None
+    return max(0.0, at - (time.time() if now is None else now))
+
+
+def classify(status: int, headers: Mapping[str, str], body: str, address: Address, url: str) -> ModelError:
+    """The error for an answer with an HTTP error status."""
+    return judge(status, read(body), address, url, retry_after(headers))
+
+
+def judge(status: int, error: Said, address: Address, url: str, wait: float | None = None) -> ModelError:
+    """The error for what a server said. `url` without secrets; the message is scrubbed of keys."""
+    where = f"{address.model or address.spec} at {url}" if url else (address.model or address.spec)
+    words = error.message or "no reason given"
+    if status in (401, 403) and not _FILTERED.search(error.all):
+        return FatalModelError(
+            f"{where} refused access ({status}: {words}); {address.key_words}. "
+            "Set the right key in that variable, or name another variable with limits.api_key_env",
+            status=status,
+        )
+    if status in (402, 403, 429) and _NO_CREDIT.search(error.all):
+        return FatalModelError(
+            f"{where}: no credit or quota left ({words}); {address.key_words}. Top up the account or use "
+            "another key, then resume",
+            status=status,
+        )
+    if status == 402:
+        return FatalModelError(f"{where}: payment required ({words})", status=status)
+    if status in (408, 409, 425, 429) or status >= 500:
+        if status >= 500 and _TOO_LONG.search(error.all):
+            return ContextTooLong(
+                f"{where}: the prompt does not fit the model's context ({words})", status=status
+            )
+        return TransientModelError(f"{where} answered {status}: {words}", status=status, retry_after=wait)
+    if status == 413 or _TOO_LONG.search(error.all):
+        return ContextTooLong(
+            f"{where}: the prompt does not fit the model's context ({words})", status=status
+        )
+    if _FILTERED.search(error.all):
+        return ContentFiltered(f"{where}: the provider's content filter refused ({words})", status=status)
+    if _NO_MODEL.search(error.all):
+        return FatalModelError(f"{where}: no such model ({words})", status=404)
+    if status == 404:
+        return FatalModelError(f"nothing answers at {url} (404: {words})", status=404)
+    return UnsupportedRequest(f"{where} refused the request ({status}: {words})", status=status)
+
+
+def in_ok_body(value: Any, address: Address, url: str) -> ModelError:
+    """The error for an error object inside a 200 answer or stream (some gateways, Anthropic's overload)."""
+    error = said(value)
+    inner = value.get("error") if isinstance(value, Mapping) else None
+    code = inner.get("code") if isinstance(inner, Mapping) else None
+    if isinstance(code, int) and 400 <= code <= 599:
+        return judge(code, error, address, url)
+    if _NO_CREDIT.search(error.code):
+        return judge(402, error, address, url)
+    if _OVERLOADED.search(error.all) or not error.code:
+        return TransientModelError(
+            f"{address.model} at {url} answered with an error: {error.message}", status=503
+        )
+    return judge(400, error, address, url)

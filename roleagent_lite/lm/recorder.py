@@ -1,0 +1,162 @@
+"""Stores every call with messages as sent and reply as received, and answers from what is stored.
+
+Owns the key of a call, the order of writing (dispatched, sent, stored), replay, and what a failed call
+leaves behind. Leaves out the tables themselves (store) and spending (ledger).
+
+The key is a SHA-256 over role, module, model, base URL, messages, temperature, max_tokens, seed, schema,
+choices and sample; the sample is `Request.sample` + `~` + attempt, the attempt being how often this process
+has asked the same before. It is given out before the first await, so that the order in which replies arrive
+changes nothing, and a resumed or replayed run finds the replies of the first one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields
+from typing import Any, Protocol
+
+from roleagent_lite import errors
+from roleagent_lite.errors import ConfigError, ModelError
+from roleagent_lite.lm.ledger import Ledger
+from roleagent_lite.lm.retry import Lost
+from roleagent_lite.store import Event, Run
+from roleagent_lite.types import Call, Reply, Request, Usage
+
+# Failures that are the answer to a request: asked again it would fail again, so a resume does not ask.
+_SETTLED = ("ContextTooLong", "ContentFiltered", "UnsupportedRequest")
+
+
+class Attempts(Protocol):
+    """What a recorder stands on: a model that reports replies it paid for and could not use."""
+
+    name: str
+    base_url: str | None
+    can_score: bool
+
+    async def complete(self, request: Request, lost: Lost | None = None) -> Reply: ...
+
+
+class Counter:
+    """How often each request was made in this process, over all models of a pool."""
+
+    def __init__(self) -> None:
+        self._seen: dict[bytes, int] = {}
+
+    def next(self, digest: bytes) -> int:
+        attempt = self._seen.get(digest, 0)
+        self._seen[digest] = attempt + 1
+        return attempt
+
+
+class Recorder:
+    """A Model whose calls are stored in `run` (None: nowhere) and answered from there where it can.
+
+    `inner` None = replay: a call without a record raises ConfigError. Raises what `inner` raises, and in
+    replay what was raised then.
+    """
+
+    def __init__(
+        self,
+        inner: Attempts | None,
+        run: Run | None,
+        ledger: Ledger,
+        *,
+        name: str,
+        base_url: str | None = None,
+        can_score: bool = False,
+        counter: Counter | None = None,
+    ) -> None:
+        self.name, self.base_url, self.can_score = name, base_url, can_score
+        self._inner, self._run, self._ledger = inner, run, ledger
+        self._counter = counter or Counter()
+        # In flight when an earlier process ended: its request may have been billed already.
+        self._orphans = (
+            {e.key for e in run.dispatched if e.kind == "call" and e.key not in run.calls} if run else set()
+        )
+
+    def key(self, request: Request) -> str:
+        """The key of this request's next attempt (64 hex digits); each call of this method is one attempt."""
+        digest = hashlib.sha256(_canonical(request, self.name, self.base_url))
+        attempt = self._counter.next(digest.digest())
+        digest.update(b"~%d" % attempt)
+        return digest.hexdigest()
+
+    async def complete(self, request: Request) -> Reply:
+        return (await self.call(request)).reply
+
+    async def call(self, request: Request) -> Call:
+        """The call with its id, bought or from the record."""
+        key = self.key(request)
+        run = self._run
+        if run is None:
+            if self._inner is None:
+                raise ConfigError("replay: there is no run to replay from")
+            return Call(key, self.name, self.base_url, request, await self._inner.complete(request))
+        stored = run.calls.get(key)
+        if stored is not None:
+            self._ledger.replay(request.role, self.name)
+            return Call(key, self.name, self.base_url, request, stored.reply)
+        self._raise_stored_failure(run, key)
+        if self._inner is None:
+            raise ConfigError(
+                f"replay: run '{run.name}' holds no reply to this {request.role} call of module "
+                f"'{request.module}' (sample {request.sample}); run without --replay to buy it"
+            )
+        return await self._buy(run, key, request, self._inner)
+
+    async def _buy(self, run: Run, key: str, request: Request, inner: Attempts) -> Call:
+        who = {"role": request.role, "model": self.name}
+        if key in self._orphans:  # the earlier sending stays counted under a key of its own
+            run.dispatched.put(Event(self._free(run, key, "#"), "again", who))
+        run.dispatched.put(Event(key, "call", who))
+
+        def lost(reply: Reply) -> None:
+            used = {f.name: getattr(reply.usage, f.name) for f in fields(Usage)}
+            run.dispatched.put(Event(self._free(run, key, "+"), "lost", who | used))
+            self._ledger.lose(request.role, self.name)
+
+        try:
+            reply = await inner.complete(request, lost)
+        except ModelError as error:
+            if not error.fatal:
+                said = {"error": type(error).__name__, "message": str(error), "status": error.status}
+                run.dispatched.put(Event(key + "!", "failed", who | said))
+            raise
+        call = Call(key, self.name, self.base_url, request, reply)
+        run.calls.put(call)
+        return call
+
+    @staticmethod
+    def _free(run: Run, key: str, mark: str) -> str:
+        number = 1
+        while f"{key}{mark}{number}" in run.dispatched:
+            number += 1
+        return f"{key}{mark}{number}"
+
+    def _raise_stored_failure(self, run: Run, key: str) -> None:
+        event = run.dispatched.get(key + "!")
+        if event is None:
+            return
+        kind = str(event.data.get("error"))
+        if self._inner is not None and kind not in _SETTLED:
+            return  # a broken connection then says nothing about now
+        known = getattr(errors, kind, ModelError)
+        raise known(str(event.data.get("message")), status=event.data.get("status"))
+
+
+def _canonical(request: Request, model: str, base_url: str | None) -> bytes:
+    body: list[Any] = [
+        request.role,
+        request.module,
+        model,
+        base_url,
+        [(m.role, m.content) for m in request.messages],
+        request.temperature,
+        request.max_tokens,
+        request.seed,
+        request.schema,
+        request.choices,
+        request.sample,
+    ]
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), default=dict).encode()
