@@ -1,0 +1,358 @@
+"""Reads the original's game files (`game.tw-pddl`) as data: initial facts, goal, sentence, dialect.
+
+Nothing in a file is ever evaluated: the grammar text is only searched for the wording of a few sentences, the
+problem is parsed as brackets and words. A file that is too large, malformed or names things it does not declare
+is a ConfigError that says what was found. Leaves out play.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from roleagent_lite.envs.household.game import (
+    ABILITIES,
+    MAX_RECEPTACLES,
+    MAX_THINGS,
+    MOVE,
+    PUT,
+    STATE_FACTS,
+    Dialect,
+    Game,
+    Receptacle,
+    Thing,
+)
+from roleagent_lite.envs.household.goals import Node, read_goal
+from roleagent_lite.errors import ConfigError
+
+MAX_BYTES = 16_000_000  # the originals have up to a few hundred kilobytes
+MAX_DEPTH = 60
+_TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
+Facts = dict[str, list[tuple[str, ...]]]
+
+
+def _bad(what: str) -> ConfigError:
+    return ConfigError(f"household game: {what}")
+
+
+def parse_lists(source: str) -> Node:
+    """Brackets and lower-cased words as nested lists; comments dropped. Raises ConfigError."""
+    root: list[Node] = []
+    stack: list[list[Node]] = [root]
+    for token in _TOKEN.findall(source):
+        if token == "(":
+            fresh: list[Node] = []
+            stack[-1].append(fresh)
+            stack.append(fresh)
+            if len(stack) > MAX_DEPTH:
+                raise _bad(f"pddl_problem nests brackets deeper than {MAX_DEPTH}")
+        elif token == ")":
+            if len(stack) == 1:
+                raise _bad("pddl_problem closes a bracket that was never opened")
+            stack.pop()
+        elif not token.startswith(";"):
+            stack[-1].append(token.lower())
+    if len(stack) != 1:
+        raise _bad(f"pddl_problem leaves {len(stack) - 1} brackets open")
+    if len(root) != 1 or not isinstance(root[0], list):
+        raise _bad(f"pddl_problem needs one (define …), found {len(root)} expressions")
+    return root[0]
+
+
+def _section(problem: Node, name: str) -> list[Node]:
+    found = [part for part in problem if isinstance(part, list) and part and part[0] == name]
+    if len(found) != 1:
+        raise _bad(f"pddl_problem needs one {name} section, found {len(found)}")
+    section = found[0]
+    assert isinstance(section, list)
+    return section[1:]
+
+
+def _declared(section: list[Node]) -> dict[str, str]:
+    """Symbol -> type of a typed list "a b - t c - u"."""
+    types: dict[str, str] = {}
+    waiting: list[str] = []
+    words = iter(section)
+    for word in words:
+        if not isinstance(word, str):
+            raise _bad(":objects holds brackets")
+        if word == "-":
+            kind = next(words, None)
+            if not isinstance(kind, str) or not waiting:
+                raise _bad(":objects has a '-' without a name before or a type after it")
+            types.update(dict.fromkeys(waiting, kind))
+            waiting = []
+        else:
+            waiting.append(word)
+    if waiting:
+        raise _bad(f":objects gives no type for {waiting[0]!r:.80}")
+    return types
+
+
+# Predicate -> types of its arguments. Facts of other predicates are kept as they are and play no part.
+_SHAPES: dict[str, tuple[str, ...]] = {
+    "atlocation": ("agent", "location"),
+    "receptacleatlocation": ("receptacle", "location"),
+    "objectatlocation": ("object", "location"),
+    "openable": ("receptacle",),
+    "opened": ("receptacle",),
+    "inreceptacle": ("object", "receptacle"),
+    "inreceptacleobject": ("object", "object"),
+    "isreceptacleobject": ("object",),
+    "receptacletype": ("receptacle", "rtype"),
+    "cancontain": ("rtype", "otype"),
+    "objecttype": ("object", "otype"),
+    "holds": ("agent", "object"),
+    "holdsany": ("agent",),
+    **dict.fromkeys(ABILITIES, ("object",)),
+    **{fact: ("object",) for _, fact in STATE_FACTS},
+}
+
+
+def _initial(section: list[Node], types: Mapping[str, str]) -> Facts:
+    facts: Facts = defaultdict(list)
+    for node in section:
+        if not isinstance(node, list) or not node or not isinstance(node[0], str):
+            raise _bad(f":init holds something that is not a fact: {node!s:.80}")
+        predicate, *args = node
+        if predicate == "=":  # distances and costs play no part
+            continue
+        words = tuple(a for a in args if isinstance(a, str))
+        if len(words) != len(args):
+            raise _bad(f":init has a nested fact: ({predicate} …)")
+        for word in words:
+            if word not in types and not word.endswith("type"):
+                raise _bad(f":init names {word!r:.80}, which :objects does not declare")
+        shape = _SHAPES.get(predicate)
+        if shape is not None:
+            found = tuple(types.get(w, s) for w, s in zip(words, shape, strict=False))
+            if len(words) != len(shape) or found != shape:
+                raise _bad(f":init has ({predicate} {' '.join(words)})"[:160] + f"; it needs {shape}")
+        if words not in facts[predicate]:
+            facts[predicate].append(words)
+    return facts
+
+
+def display_names(symbols: set[str]) -> dict[str, str]:
+    """Symbol -> readable name. The highest number of a class goes to the first symbol in the alphabet."""
+    ordered = sorted(symbols)
+    counts: dict[str, int] = defaultdict(int)
+    classes: dict[str, str] = {}
+    for symbol in ordered:
+        head, bar, _ = symbol.partition("_bar_")
+        if bar:
+            classes[symbol] = head + ("basin" if "basin" in symbol else "")
+            counts[classes[symbol]] += 1
+    names: dict[str, str] = {}
+    for symbol in ordered:
+        if symbol in classes:
+            names[symbol] = f"{classes[symbol]} {counts[classes[symbol]]}"
+            counts[classes[symbol]] -= 1
+        else:
+            plain = symbol
+            for mangled, sign in (("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("_comma_", ",")):
+                plain = plain.replace(mangled, sign)
+            names[symbol] = plain
+    return names
+
+
+def _one(pairs: list[tuple[str, ...]], what: str) -> dict[str, str]:
+    """First argument -> second, each first at most once."""
+    found: dict[str, str] = {}
+    for first, second in pairs:
+        if found.setdefault(first, second) != second:
+            raise _bad(f"'{first:.60}' has two {what}")
+    return found
+
+
+def _nested(facts: Facts, index: Mapping[str, int]) -> dict[str, list[int]]:
+    """Container -> indices of what is in it; refuses a thing that is inside itself."""
+    inside: dict[str, list[int]] = defaultdict(list)
+    outer: dict[str, list[str]] = defaultdict(list)
+    for inner, container in facts["inreceptacleobject"]:
+        inside[container].append(index[inner])
+        outer[inner].append(container)
+    settled: set[str] = set()
+    for first in list(outer):
+        todo, seen = [first], set()
+        while todo:
+            symbol = todo.pop()
+            for container in outer.get(symbol, ()):
+                if container == first:
+                    raise _bad(f"'{first:.60}' is inside itself")
+                if container not in seen and container not in settled:
+                    seen.add(container)
+                    todo.append(container)
+        settled.add(first)
+    return {container: sorted(things) for container, things in inside.items()}
+
+
+def _receptacles(
+    facts: Facts, symbols: list[str], names: Mapping[str, str], places: Mapping[str, int]
+) -> tuple[Receptacle, ...]:
+    kinds = _one(facts["receptacletype"], "types")
+    where = _one(facts["receptacleatlocation"], "places")
+    openable = {first for (first,) in facts["openable"]}
+    opened = {first for (first,) in facts["opened"]}
+    return tuple(
+        Receptacle(
+            names[s], kinds.get(s, ""), places[where[s]] if s in where else None, s in openable, s in opened
+        )
+        for s in symbols
+    )
+
+
+def _things(
+    facts: Facts,
+    symbols: list[str],
+    names: Mapping[str, str],
+    receptacles: Mapping[str, int],
+    places: Mapping[str, int],
+) -> tuple[Thing, ...]:
+    index = {s: i for i, s in enumerate(symbols)}
+    kinds = _one(facts["objecttype"], "types")
+    abilities: dict[str, set[str]] = defaultdict(set)
+    for ability in ABILITIES:
+        for (symbol,) in facts[ability]:
+            abilities[symbol].add(ability)
+    states: dict[str, int] = defaultdict(int)
+    for bit, fact in STATE_FACTS:
+        for (symbol,) in facts[fact]:
+            states[symbol] |= bit
+    inside: dict[str, list[int]] = defaultdict(list)
+    for symbol, receptacle in facts["inreceptacle"]:
+        inside[symbol].append(receptacles[receptacle])
+    at: dict[str, list[int]] = defaultdict(list)
+    for symbol, place in facts["objectatlocation"]:
+        at[symbol].append(places[place])
+    containers = {symbol for (symbol,) in facts["isreceptacleobject"]}
+    nested = _nested(facts, index)
+    return tuple(
+        Thing(
+            names[s],
+            kinds.get(s, ""),
+            frozenset(abilities[s]),
+            s in containers,
+            tuple(sorted(inside[s])),
+            tuple(sorted(at[s])),
+            tuple(nested.get(s, ())),
+            states[s],
+        )
+        for s in symbols
+    )
+
+
+def game_from_problem(source: str, sentence: str, dialect: Dialect = MOVE) -> Game:
+    """The game of a `pddl_problem` text. Raises ConfigError."""
+    problem = parse_lists(source)
+    types = _declared(_section(problem, ":objects"))
+    facts = _initial(_section(problem, ":init"), types)
+    used = {arg for pairs in facts.values() for args in pairs for arg in args}
+    names = display_names(used)
+    by_type: dict[str, list[str]] = defaultdict(list)
+    for symbol in sorted(used):
+        by_type[types.get(symbol, "type")].append(symbol)
+    if len(by_type["receptacle"]) > MAX_RECEPTACLES or len(by_type["object"]) > MAX_THINGS:
+        raise _bad(
+            f"{len(by_type['receptacle'])} receptacles and {len(by_type['object'])} objects; "
+            f"at most {MAX_RECEPTACLES} and {MAX_THINGS}"
+        )
+    if not by_type["receptacle"]:
+        raise _bad("no receptacle in :init")
+    starts = facts["atlocation"]
+    if len(starts) != 1:
+        raise _bad(f"the agent needs one place in :init, found {len(starts)}")
+    if len(facts["holds"]) > 1:
+        raise _bad("the agent holds more than one thing")
+    places = {symbol: i for i, symbol in enumerate(by_type["location"])}
+    receptacles = {symbol: i for i, symbol in enumerate(by_type["receptacle"])}
+    held = by_type["object"].index(facts["holds"][0][1]) if facts["holds"] else None
+    return Game(
+        places=tuple(names[s] for s in by_type["location"]),
+        receptacles=_receptacles(facts, by_type["receptacle"], names, places),
+        things=_things(facts, by_type["object"], names, receptacles, places),
+        start=places[starts[0][1]],
+        fits=frozenset((r, o) for r, o in facts["cancontain"]),
+        goal=read_goal(_section(problem, ":goal")),
+        sentence=sentence,
+        dialect=dialect,
+        agent=names[starts[0][0]],
+        held=held,
+        other_facts=frozenset(
+            f"{predicate}({', '.join(names[arg] for arg in args)})"
+            for predicate, pairs in facts.items()
+            if predicate not in _SHAPES
+            for args in pairs
+        ),
+    )
+
+
+def _rhs(grammar: str, pattern: str) -> str | None:
+    """The first JSON string of the grammar that starts with `pattern`, decoded."""
+    found = re.search(rf'"({pattern}(?:[^"\\]|\\.)*)"', grammar)
+    if found is None:
+        return None
+    try:
+        return str(json.loads(f'"{found[1]}"'))
+    except ValueError:
+        return None
+
+
+def read_dialect(grammar: str) -> Dialect:
+    """The wording of a grammar text: the verb for putting, its sentence, arrivals, the help text."""
+    verb = re.search(r'template\s*::\s*"(move|put) \{o\} (?:to|in/on) \{r\}"', grammar)
+    base = PUT if verb is not None and verb[1] == "put" else MOVE
+    put = re.search(r'"You (move|put) the \{o\.name\} (to|in/on) the \{r\.name\}\."', grammar)
+    arrive = re.search(r'"You arrive at \{(r|lend)\.name\}\.', grammar)
+    told = _rhs(grammar, r"\\nAvailable commands:")
+    return Dialect(
+        verb=base.verb,
+        arrive_at_place=base.arrive_at_place if arrive is None else arrive[1] == "lend",
+        put_text=base.put_text if put is None else f"You {put[1]} the {{o}} {put[2]} the {{r}}.",
+        help=None if told is None or re.search(r"[#{\[]", told) else told.lstrip(),
+    )
+
+
+def read_sentence(grammar: str) -> str:
+    """What follows "Your task is to: " in the grammar, without the final period."""
+    told = _rhs(grammar, "Your task is to: ")
+    if told is None:
+        raise _bad("the grammar has no sentence 'Your task is to: …'")
+    return told.removeprefix("Your task is to: ").removesuffix(".")
+
+
+def game_from_data(data: Any) -> Game:
+    """The game of a parsed `game.tw-pddl`: an object with at least pddl_problem and grammar."""
+    if not isinstance(data, dict):
+        raise _bad(f"needs a JSON object, found {type(data).__name__}")
+    for key in ("pddl_problem", "grammar"):
+        if not isinstance(data.get(key), str):
+            raise _bad(f"needs the text '{key}'; has {', '.join(map(str, data))[:200] or 'no keys'}")
+    grammar = data["grammar"]
+    return game_from_problem(data["pddl_problem"], read_sentence(grammar), read_dialect(grammar))
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file under MAX_BYTES. Raises ConfigError with the path."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise ConfigError(f"{path} has {size} bytes; at most {MAX_BYTES} are read")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, nested without end
+        raise ConfigError(f"{path} is not a JSON file: {str(error)[:200]}") from None
+
+
+def load_game(path: str | Path) -> Game:
+    """The game of a `game.tw-pddl` file. Raises ConfigError that names the file."""
+    data = read_json(Path(path))
+    try:
+        return game_from_data(data)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None

@@ -1,0 +1,161 @@
+"""Finds environments by name: ours, a user's by entry point, by `module:Class`, or registered in code.
+
+Owns the list of names and the facts a rollout needs about each (steps, history, vocabulary). Leaves out what
+an environment does and how a foreign one's answers are read (adapt.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from roleagent_lite.envs.adapt import adapt
+from roleagent_lite.errors import ConfigError, nearest
+from roleagent_lite.types import Environment, Task
+
+GROUP = "roleagent_lite.environments"
+DEFAULT_STEPS = 30
+DEFAULT_HISTORY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSpec:
+    """What a rollout knows about an environment.
+
+    make: one environment for one task and one episode; max_steps: steps an episode of a task may have (> 0);
+    history: past steps shown to the agent; vocabulary: the actions in words, for agents without a list of
+    admissible ones; facts: whether `facts()` gives the true state; snapshots: whether `snapshot()` and
+    `restore()` exist.
+    """
+
+    name: str
+    make: Callable[[Task], Environment]
+    max_steps: Callable[[Task], int]
+    history: int = DEFAULT_HISTORY
+    vocabulary: str = ""
+    facts: bool = False
+    snapshots: bool = False
+
+
+def _household() -> EnvSpec:
+    from roleagent_lite.envs.household import env
+
+    return EnvSpec("household", env.Household, env.limit, 2, env.VOCABULARY, facts=True, snapshots=True)
+
+
+def _alfworld() -> EnvSpec:
+    from roleagent_lite.envs.household import env, original
+
+    return EnvSpec("household:alfworld", original.Original, env.limit, 2, env.VOCABULARY, facts=True)
+
+
+_OWN: Mapping[str, Callable[[], EnvSpec]] = {"household": _household, "household:alfworld": _alfworld}
+_registered: dict[str, EnvSpec] = {}
+
+
+def _steps(factory: Any, name: str) -> Callable[[Task], int]:
+    """`max_steps` of a user's class: a number, a function of the task, or 30."""
+    given = getattr(factory, "max_steps", DEFAULT_STEPS)
+
+    def steps(task: Task) -> int:
+        value = given(task) if callable(given) else given
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigError(
+                f"environment {name}: max_steps must be a positive whole number, found {value!r}"
+            )
+        return value
+
+    return steps
+
+
+def spec_of(name: str, factory: Callable[[Task], Any]) -> EnvSpec:
+    """The spec of a user's class or function: its attributes max_steps, history and vocabulary, if any."""
+    if not callable(factory):
+        raise ConfigError(
+            f"environment {name} is {type(factory).__name__}, not a class or function that takes a Task"
+        )
+    return EnvSpec(
+        name,
+        lambda task: adapt(factory, task, name),
+        _steps(factory, name),
+        int(getattr(factory, "history", DEFAULT_HISTORY)),
+        str(getattr(factory, "vocabulary", "")),
+        facts=hasattr(factory, "facts"),
+        snapshots=hasattr(factory, "snapshot") and hasattr(factory, "restore"),
+    )
+
+
+def register(spec: EnvSpec) -> None:
+    """Makes an environment known under `spec.name`; a name of ours is refused, one's own is replaced."""
+    if spec.name in _OWN:
+        raise ConfigError(f"the environment name '{spec.name}' is taken; choose another")
+    _registered[spec.name] = spec
+
+
+def _entry_points() -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in metadata.entry_points(group=GROUP)}
+
+
+def known() -> list[str]:
+    """Names that `spec` finds without an import path, sorted."""
+    return sorted({*_OWN, *_registered, *_entry_points()})
+
+
+def _import(module: str) -> Any:
+    """Imports a module, also from the current directory, and leaves that directory importable."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # border: a stranger's module
+        missing = isinstance(error, ModuleNotFoundError) and error.name == module.split(".")[0]
+        why = "no such module, neither installed nor in" if missing else f"it raised {error!r} when imported;"
+        raise ConfigError(f"cannot import environment module '{module}': {why} {here}") from error
+    finally:
+        sys.path.remove(here)
+        if here not in sys.path:
+            sys.path.append(here)
+
+
+def load_factory(path: str) -> Any:
+    """What `module:Name` points at. Raises ConfigError that says which half is wrong."""
+    module_name, _, attribute = path.partition(":")
+    module = _import(module_name)
+    if not hasattr(module, attribute):
+        names = [n for n in vars(module) if not n.startswith("_")]
+        raise ConfigError(f"module '{module_name}' has no '{attribute}'{nearest(attribute, names)}")
+    return getattr(module, attribute)
+
+
+def _is_path(name: str) -> bool:
+    module, colon, attribute = name.partition(":")
+    return bool(colon) and attribute.isidentifier() and all(p.isidentifier() for p in module.split("."))
+
+
+def spec(name: str) -> EnvSpec:
+    """The spec of an environment by name or `module:Class`. Raises ConfigError with the nearest name."""
+    if name in _OWN:
+        return _OWN[name]()
+    if name in _registered:
+        return _registered[name]
+    point = _entry_points().get(name)
+    if point is not None:
+        found = spec_of(name, load_factory(point.value))
+    elif _is_path(name):
+        found = spec_of(name, load_factory(name))
+    else:
+        raise ConfigError(
+            f"no environment '{name}'{nearest(name, known())}; your own is given as module:Class"
+        )
+    _registered[name] = found
+    return found
+
+
+def make(task: Task) -> Environment:
+    """The environment of a task, for one episode. Raises ConfigError or EnvironmentFault."""
+    return spec(task.env).make(task)
