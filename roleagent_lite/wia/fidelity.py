@@ -141,7 +141,10 @@ def _comparisons(trajectories: Sequence[Trajectory], credits: Mapping[str, Credi
 
 
 def _most_frequent(trajectories: Sequence[Trajectory]) -> str | None:
-    """The outcome seen most often in training episodes; of several the first in alphabetical order."""
+    """The outcome seen most often in training episodes; of several the first in alphabetical order.
+
+    The episodes being measured count too, so on a handful of steps it is flattered.
+    """
     seen = Counter(s.outcome for t in trajectories if t.split == "train" for s in t.steps)
     return min(seen, key=lambda text: (-seen[text], text)) if seen else None
 
@@ -228,7 +231,12 @@ def _warnings(
             f"none of {credited} steps has a non-zero advantage: all rollouts of each task ended alike; "
             "use tasks of fitting difficulty, larger groups or a higher temperature"
         )
-    tried = [(b.alignment, b.model, b) for b in baselines if b.alignment is not None and b.model is not None]
+    least = max(1, max(b.n for b in baselines) / 2)  # a predictor that seldom answers is no measure
+    tried = [
+        (b.alignment, b.model, b)
+        for b in baselines
+        if b.n >= least and b.alignment is not None and b.model is not None
+    ]
     trivial, model, best = max(tried, key=lambda x: x[0], default=(0.0, 1.0, None))
     if best is not None and model <= trivial:
         out.append(

@@ -17,6 +17,10 @@ def load(name: str) -> Any:
     return json.loads((VECTORS / name).read_text(encoding="utf-8"))
 
 
+def settings(**values: Any) -> Wia:
+    return Wia(**values)
+
+
 def steps(
     states: Sequence[str],
     rewards: Sequence[float],
