@@ -1,0 +1,124 @@
+"""Two prompt sets on the same sealed tasks: numbers, and what they say in words.
+
+Owns the choice of the pair and the wording of a verdict. Leaves out the tests themselves (stats).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roleagent_lite.report.gather import Facts, Share, Tally
+from roleagent_lite.stats import Paired, detectable_effect, paired_difference
+
+NOISE = 0.05  # two-sided p from which a difference on the sealed tasks is called beyond noise
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`second` against `first` on tasks that both played. `difference` in -1..1; `p` two-sided, exact."""
+
+    split: str
+    first: str
+    second: str
+    first_name: str
+    second_name: str
+    first_success: Share
+    second_success: Share
+    n: int
+    wins: int
+    losses: int
+    ties: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+    sees: str
+    words: str
+
+
+def task_scores(tally: Tally) -> dict[str, float | None]:
+    """Mean success per task over its scored rollouts, 0..1; None where none was scored."""
+    by_task: dict[str, list[bool]] = {}
+    for key, won in tally.won.items():
+        scored = by_task.setdefault(key.rsplit("#", 1)[0], [])
+        if won is not None:
+            scored.append(won)
+    return {task: sum(w) / len(w) if w else None for task, w in by_task.items()}
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:+.0f} percentage points"
+
+
+def verdict(paired: Paired, first: str, second: str) -> str:
+    """One sentence: better, worse, or not beyond noise; never a winner where p is at or over the border."""
+    if paired.differs < NOISE:
+        side = "more" if paired.difference > 0 else "fewer"
+        return (
+            f"The {second} solved {side} tasks than the {first}, and that is more than noise "
+            f"(two-sided p = {paired.differs:.3f})."
+        )
+    if paired.wins == paired.losses == 0:
+        return f"The {second} and the {first} ended alike on every task: no difference was seen."
+    claim = "better" if paired.difference > 0 else "worse" if paired.difference < 0 else "any different"
+    return (
+        f"The difference is not beyond noise (two-sided p = {paired.differs:.2f}): "
+        f"this run does not show that the {second} is {claim}."
+    )
+
+
+def compare(first: Tally, second: Tally, first_name: str, second_name: str) -> Comparison | None:
+    """None where the two have no scored task in common."""
+    paired = paired_difference(task_scores(first), task_scores(second))
+    if paired is None:
+        return None
+    base = first.success.mean or 0.0
+    sees = detectable_effect(paired.n, base).words
+    span = "unknown"
+    if paired.low is not None and paired.high is not None:
+        span = f"{100 * paired.low:+.0f} to {100 * paired.high:+.0f}"
+    seal = "sealed " if first.split == "test" else ""
+    words = (
+        f"On the {paired.n} {seal}{first.split} tasks that both played, "
+        f"the {first_name} solved {first.success.k} of {first.success.n} and the {second_name} "
+        f"{second.success.k} of {second.success.n}: {_points(paired.difference)} "
+        f"(95 % interval {span}). The {second_name} did better on {paired.wins} tasks, worse on "
+        f"{paired.losses}, and the same on {paired.ties}. "
+        + verdict(paired, first_name, second_name)
+        + f" What this many tasks can see: {sees}."
+    )
+    return Comparison(
+        first.split, first.prompt_set, second.prompt_set, first_name, second_name,
+        first.success, second.success, paired.n, paired.wins, paired.losses, paired.ties,
+        paired.difference, paired.low, paired.high,
+        paired.differs, sees, words,
+    )  # fmt: skip
+
+
+def seed_id(facts: Facts) -> str | None:
+    """The prompt set the run started with, or None where the run does not say."""
+    found = facts.final.get("seed") or facts.start.get("seed_set")
+    return str(found) if found else None
+
+
+def final_id(facts: Facts) -> str | None:
+    found = facts.final.get("final") or facts.final.get("best")
+    return str(found) if found else None
+
+
+def sealed(facts: Facts) -> Comparison | None:
+    """Seed against final prompt on the test split; against the best candidate where the seed stayed.
+
+    None before the end of a run, or where only one prompt set has played the sealed tasks.
+    """
+    seed, final = seed_id(facts), final_id(facts)
+    best = facts.final.get("best")
+    if seed is None:
+        return None
+    for other, name in ((final, "final prompt"), (best, "best candidate, not adopted,")):
+        if other is None or other == seed:
+            continue
+        first, second = facts.tallies.get((seed, "test")), facts.tallies.get((str(other), "test"))
+        if first is not None and second is not None:
+            return compare(first, second, "seed prompt", name)
+    return None

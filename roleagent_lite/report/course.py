@@ -1,0 +1,178 @@
+"""The report's sections on the course of a run: failure modes, curriculum, candidates, the prompt itself.
+
+Owns their tables, the data of their plots and the difference between two prompt texts. Leaves out success.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from roleagent_lite.report.compare import final_id, seed_id
+from roleagent_lite.report.gather import Facts, share
+from roleagent_lite.report.markdown import code, fence, number, percent, plain, table
+from roleagent_lite.report.results import name_of
+from roleagent_lite.report.svg import Point, Series, lines
+from roleagent_lite.types import PromptSet
+
+MOST_MODES = 12
+
+
+def modes_table(facts: Facts) -> str:
+    """Diagnosed failures per mode and round, the most frequent first; "" where none was diagnosed."""
+    total: Counter[str] = Counter()
+    for counts in facts.modes.values():
+        total.update(counts)
+    rounds = list(facts.modes)
+    rows = [
+        [plain(mode), *(str(facts.modes[r][mode]) for r in rounds), str(n)]
+        for mode, n in sorted(total.items(), key=lambda item: (-item[1], item[0]))[:MOST_MODES]
+    ]
+    if len(total) > MOST_MODES:
+        rest = len(total) - MOST_MODES
+        rows.append(
+            [
+                f"{rest} rarer modes",
+                *("" for _ in rounds),
+                str(sum(total.values()) - sum(n for _, n in total.most_common(MOST_MODES))),
+            ]
+        )
+    return table(["failure mode", *(f"round {r}" for r in rounds), "all"], rows)
+
+
+def type_shares(facts: Facts) -> dict[str, list[tuple[int, float]]]:
+    """Per task type: (round, summed draw probability of its tasks, 0..1)."""
+    out: dict[str, list[tuple[int, float]]] = {}
+    for one in facts.rounds:
+        p: Mapping[str, float] = one.get("p") or {}
+        by_type: dict[str, float] = {}
+        for task, value in p.items():
+            kind = facts.task_types.get(task, "unknown")
+            by_type[kind] = by_type.get(kind, 0.0) + float(value)
+        for kind, value in by_type.items():
+            out.setdefault(kind, []).append((int(one.get("round", 0)), value))
+    return dict(sorted(out.items()))
+
+
+def curriculum_table(facts: Facts) -> str:
+    """Each round's draw: how many tasks, how uneven the probabilities, the likeliest task."""
+    rows = []
+    for one in facts.rounds:
+        p: Mapping[str, float] = one.get("p") or {}
+        top = max(p, key=lambda task: (p[task], task)) if p else ""
+        played = facts.train_rounds.get(int(one.get("round", 0)))
+        rows.append(
+            [
+                str(one.get("round", "?")),
+                str(len(one.get("drawn") or ())),
+                percent(1 / len(p), 1) if p else "unknown",
+                percent(max(p.values()), 1) if p else "unknown",
+                f"{code(top, 40)} ({plain(facts.task_types.get(top, ''))})" if top else "unknown",
+                percent(played.success.mean) + f" of {played.success.n}" if played else "none",
+            ]
+        )
+    head = ["round", "tasks drawn", "uniform p", "highest p", "likeliest task", "solved in training"]
+    return table(head, rows)
+
+
+def curriculum_plot(facts: Facts) -> str | None:
+    """Draw probability by task type over rounds, or None with fewer than 2 rounds or types."""
+    shares = type_shares(facts)
+    if len(shares) < 2 or len(facts.rounds) < 2:
+        return None
+    series = [Series(k, tuple(Point(r, v) for r, v in points)) for k, points in list(shares.items())[:8]]
+    most = max(p.y or 0.0 for s in series for p in s.points)
+    return lines(
+        "Curriculum: chance that a drawn task is of this type", "round", "probability", series, _roof(most)
+    )
+
+
+def _roof(value: float) -> float:
+    return next((top for top in (0.25, 0.5, 0.75) if value <= top), 1.0)
+
+
+def success_plot(facts: Facts) -> str | None:
+    """Dev success of each prompt set over the round it was first scored in, and training success by round."""
+    dev = sorted((t for (_, s), t in facts.tallies.items() if s == "dev"), key=lambda t: t.first_round)
+    series: list[Series] = []
+    if dev:
+        points = [Point(t.first_round, t.success.mean, t.success.low, t.success.high) for t in dev]
+        series.append(Series("dev: each prompt set scored", tuple(points)))
+    train = [Point(r, t.success.mean, t.success.low, t.success.high) for r, t in facts.train_rounds.items()]
+    if train:
+        series.append(Series("training: all rollouts of the round", tuple(train), dashed=True))
+    if not series:
+        return None
+    return lines("Success by round, with 95 % intervals", "round", "solved", series)
+
+
+def candidates_table(facts: Facts) -> str:
+    """Every proposal with what became of it and why; "" where there was none."""
+    rows = []
+    for one in facts.candidates:
+        child = one.get("child")
+        dev = facts.tallies.get((str(child), "dev"))
+        scored = [one.get(k) for k in ("wins", "losses", "ties")]
+        rows.append(
+            [
+                str(one.get("round", "?")),
+                plain(name_of(str(one.get("parent")), facts)) if one.get("parent") else "unknown",
+                plain(name_of(str(child), facts)) if child else "none",
+                code(str(one.get("component", "unknown"))),
+                "entered" if one.get("accepted") else "refused",
+                "-".join("?" if v is None else str(v) for v in scored),
+                percent(dev.success.mean) + f" of {dev.success.n}" if dev and dev.success.n else "not played",
+                plain(str(one.get("reason", "")) or "unknown", 200),
+            ]
+        )
+    head = ["round", "parent", "child", "rewrites", "verdict", "won-lost-equal", "dev", "reason"]
+    return table(head, rows)
+
+
+def prompt_difference(seed: PromptSet, final: PromptSet) -> str:
+    """A unified diff of the texts that changed; "" where none did."""
+    out: list[str] = []
+    for name in sorted({*seed.texts, *final.texts}):
+        before, after = seed.texts.get(name, ""), final.texts.get(name, "")
+        if before != after:
+            out += difflib.unified_diff(
+                before.splitlines(), after.splitlines(), f"seed {name}", f"final {name}", lineterm="", n=1
+            )
+    return "\n".join(out)
+
+
+def prompt_section(facts: Facts, sets: Mapping[str, PromptSet]) -> str:
+    """The final prompt's texts in full and what changed since the seed."""
+    seed, final = sets.get(seed_id(facts) or ""), sets.get(final_id(facts) or seed_id(facts) or "")
+    if final is None:
+        return "The run does not say yet which prompt it ends with."
+    parts = []
+    if seed is not None and seed.id != final.id:
+        parts.append("What changed since the seed:\n\n" + fence(prompt_difference(seed, final), "diff"))
+    else:
+        parts.append("The final prompt is the seed, unchanged.")
+    for name, text in sorted(final.texts.items()):
+        parts.append(f"{code(name)}:\n\n" + (fence(text) if text.strip() else "(empty)"))
+    return "\n\n".join(parts)
+
+
+def rounds_as_data(facts: Facts) -> list[dict[str, Any]]:
+    """Rounds for the JSON report: the draw and the training success."""
+    out = []
+    for one in facts.rounds:
+        played = facts.train_rounds.get(int(one.get("round", 0)))
+        success = played.success if played else share(0, 0)
+        out.append(
+            {
+                "round": one.get("round"),
+                "drawn": list(one.get("drawn") or ()),
+                "p": dict(one.get("p") or {}),
+                "counts": dict(one.get("counts") or {}),
+                "solved": success.k,
+                "n": success.n,
+                "mean": number(success.mean, 4) if success.mean is None else success.mean,
+            }
+        )
+    return out

@@ -1,0 +1,247 @@
+"""Counts what a run directory holds: success, outcomes, moves, spending, modes, curriculum, candidates.
+
+Owns every number of the report that is a plain count of facts. One pass over each table; only small tallies
+stay in memory, never steps or calls. Leaves out comparison in words (compare), fidelity (foresight), the
+layout (markdown) and files (write).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from roleagent_lite.stats import wilson
+from roleagent_lite.store import Event, Run
+from roleagent_lite.types import ROLES, Call, Task, Trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """k of n with its 95 % Wilson interval; all None where n is 0."""
+
+    k: int
+    n: int
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+def share(k: int, n: int) -> Share:
+    """Raises ValueError for k outside 0..n (from `stats.wilson`)."""
+    if n == 0:
+        return Share(0, 0, None, None, None)
+    low, high = wilson(k, n)
+    return Share(k, n, k / n, low, high)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one prompt set did on one split. `won`: one entry per (task, rollout), None = infrastructure."""
+
+    prompt_set: str
+    split: str
+    won: dict[str, bool | None] = field(default_factory=dict)
+    scores: float = 0.0
+    steps: int = 0
+    seconds: float = 0.0
+    first_round: int = 0
+
+    @property
+    def success(self) -> Share:
+        """Over scored episodes: infrastructure errors are left out."""
+        scored = [w for w in self.won.values() if w is not None]
+        return share(sum(scored), len(scored))
+
+    @property
+    def errors(self) -> int:
+        return sum(w is None for w in self.won.values())
+
+    @property
+    def with_errors(self) -> Share:
+        """The same with every infrastructure error counted as not solved."""
+        return share(self.success.k, len(self.won))
+
+    @property
+    def mean_score(self) -> float | None:
+        n = self.success.n
+        return self.scores / n if n else None
+
+    @property
+    def mean_steps(self) -> float | None:
+        n = self.success.n
+        return self.steps / n if n else None
+
+    def by_type(self, types: Mapping[str, str]) -> dict[str, Share]:
+        """Success per task type, in order of name."""
+        solved: Counter[str] = Counter()
+        total: Counter[str] = Counter()
+        for key, won in self.won.items():
+            if won is not None:
+                kind = types.get(key.rsplit("#", 1)[0], "unknown")
+                solved[kind] += won
+                total[kind] += 1
+        return {k: share(solved[k], total[k]) for k in sorted(total)}
+
+    def macro(self, types: Mapping[str, str]) -> float | None:
+        """Mean of the types' success, each type counting once however many tasks it has."""
+        means = [s.mean for s in self.by_type(types).values() if s.mean is not None]
+        return sum(means) / len(means) if means else None
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Count one episode. Outside training a (task, rollout) played again counts once, the first time."""
+        key = f"{trajectory.task}#{trajectory.rollout}"
+        if trajectory.split == "train":
+            key = f"{trajectory.task}#{trajectory.round}.{trajectory.rollout}"
+        if key in self.won:
+            return
+        if not self.won:
+            self.first_round = trajectory.round
+        if not trajectory.outcome.scored:
+            self.won[key] = None
+            return
+        self.won[key] = trajectory.solved
+        self.scores += trajectory.score
+        self.steps += len(trajectory.steps)
+        self.seconds += trajectory.seconds
+
+
+@dataclass(slots=True)
+class Moves:
+    """Steps of one split: how many were not admissible, and how many carried no prediction."""
+
+    steps: int = 0
+    invalid: int = 0
+    without_prediction: int = 0
+
+    def add(self, trajectory: Trajectory) -> None:
+        for step in trajectory.steps:
+            self.steps += 1
+            self.invalid += not step.valid
+            self.without_prediction += not any(p and p.strip() for p in step.predictions)
+
+
+@dataclass(slots=True)
+class Spend:
+    """Calls of one role to one model. An `unknown_*` counts calls for which the server or the price list
+    said nothing; they are in no sum."""
+
+    role: str
+    model: str
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    dollars: float = 0.0
+    seconds: float = 0.0
+    unknown_tokens: int = 0
+    unknown_dollars: int = 0
+
+    def add(self, call: Call) -> None:
+        usage = call.reply.usage
+        self.calls += 1
+        self.seconds += call.reply.seconds
+        self.input += usage.input or 0
+        self.output += usage.output or 0
+        self.cached += usage.cached or 0
+        self.dollars += usage.dollars or 0.0
+        self.unknown_tokens += usage.input is None or usage.output is None
+        self.unknown_dollars += usage.dollars is None
+
+
+@dataclass(slots=True)
+class Facts:
+    """All counts of one run, in the order in which the report shows them."""
+
+    finished: bool
+    torn: dict[str, int]
+    task_types: dict[str, str]
+    task_counts: Counter[str]
+    tallies: dict[tuple[str, str], Tally]
+    outcomes: dict[str, Counter[tuple[str, str]]]
+    moves: dict[str, Moves]
+    arms: dict[str, Tally]
+    train_rounds: dict[int, Tally]
+    spend: list[Spend]
+    modes: dict[int, Counter[str]]
+    rounds: list[dict[str, Any]]
+    candidates: list[dict[str, Any]]
+    sessions: list[dict[str, Any]]
+    start: dict[str, Any]
+    final: dict[str, Any]
+    errors: list[str]
+
+
+def type_of(task: Task) -> str:
+    """The task's family: `params.type` where the set has one, else the environment's name."""
+    kind = task.params.get("type") or task.params.get("task_type")
+    return str(kind) if kind else task.env
+
+
+def _events(events: Iterable[Event]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for event in events:
+        found.setdefault(event.kind, []).append({"key": event.key, **event.data})
+    return found
+
+
+def _spend(calls: Iterable[Call]) -> list[Spend]:
+    found: dict[tuple[str, str], Spend] = {}
+    for call in calls:
+        key = (call.request.role, call.model)
+        found.setdefault(key, Spend(*key)).add(call)
+    return sorted(found.values(), key=lambda s: (ROLES.index(s.role) if s.role in ROLES else 9, s.model))
+
+
+def _round_of(trajectory_id: str) -> int:
+    head = trajectory_id.split("/", 1)[0]
+    return int(head) if head.lstrip("-").isdigit() else 0
+
+
+def gather(run: Run) -> Facts:
+    """Every count of `run`, from its tables alone. Reads each table once."""
+    types: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for task in run.tasks:
+        types[task.id] = type_of(task)
+        counts[task.split] += 1
+    tallies: dict[tuple[str, str], Tally] = {}
+    outcomes: dict[str, Counter[tuple[str, str]]] = {}
+    moves: dict[str, Moves] = {}
+    arms: dict[str, Tally] = {}
+    by_round: dict[int, Tally] = {}
+    errors: list[str] = []
+    for t in run.trajectories:
+        tallies.setdefault((t.prompt_set, t.split), Tally(t.prompt_set, t.split)).add(t)
+        outcomes.setdefault(t.split, Counter())[(t.outcome.kind, t.outcome.reason)] += 1
+        moves.setdefault(t.split, Moves()).add(t)
+        if t.split == "train":
+            by_round.setdefault(t.round, Tally("", "train")).add(t)
+            arms.setdefault(t.arm, Tally("", "train")).add(t)
+        if t.error and len(errors) < 5:
+            last = (t.error.strip().splitlines() or [""])[-1]
+            errors.append(f"{t.id}: {last}")
+    modes: dict[int, Counter[str]] = {}
+    for diagnosis in run.diagnoses:
+        modes.setdefault(_round_of(diagnosis.trajectory), Counter())[diagnosis.mode] += 1
+    events = _events(run.events)
+    return Facts(
+        finished=run.status == "finished",
+        torn=run.torn,
+        task_types=types,
+        task_counts=counts,
+        tallies=tallies,
+        outcomes=outcomes,
+        moves=moves,
+        arms=arms,
+        train_rounds=dict(sorted(by_round.items())),
+        spend=_spend(run.calls),
+        modes=dict(sorted(modes.items())),
+        rounds=sorted(events.get("round", []), key=lambda d: int(d.get("round", 0))),
+        candidates=events.get("candidate", []),
+        sessions=events.get("session", []),
+        start=(events.get("start") or [{}])[0],
+        final=(events.get("final") or [{}])[-1],
+        errors=errors,
+    )

@@ -1,0 +1,109 @@
+"""The report's sections on means: tokens, dollars and time, and what the embedded model is.
+
+Owns their tables and words. Leaves out counting (gather).
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from roleagent_lite.config import RunConfig
+from roleagent_lite.report.gather import Facts, Moves, Spend
+from roleagent_lite.report.markdown import code, count, dollars, duration, fence, plain, table
+
+
+def spend_table(facts: Facts) -> str:
+    """Calls, tokens and dollars by role and model; what is unknown is called unknown."""
+    rows = [
+        [
+            s.role,
+            code(s.model),
+            f"{s.calls:,}",
+            count(s.input, s.unknown_tokens, s.calls),
+            f"{s.cached:,}",
+            count(s.output, s.unknown_tokens, s.calls),
+            dollars(s.dollars, s.unknown_dollars, s.calls),
+        ]
+        for s in facts.spend
+    ]
+    if len(facts.spend) > 1:
+        calls = sum(s.calls for s in facts.spend)
+        tokens, money = (
+            sum(s.unknown_tokens for s in facts.spend),
+            sum(s.unknown_dollars for s in facts.spend),
+        )
+        rows.append(
+            [
+                "all",
+                "",
+                f"{calls:,}",
+                count(sum(s.input for s in facts.spend), tokens, calls),
+                f"{sum(s.cached for s in facts.spend):,}",
+                count(sum(s.output for s in facts.spend), tokens, calls),
+                dollars(sum(s.dollars for s in facts.spend), money, calls),
+            ]
+        )
+    return table(
+        ["role", "model", "calls", "input tokens", "of these cached", "output tokens", "dollars"], rows
+    )
+
+
+def time_words(facts: Facts, spend: list[Spend]) -> str:
+    """Seconds that models took, and each session's length, calls and answers from the record."""
+    lines = [
+        f"Models took {duration(sum(s.seconds for s in spend))} in all, calls at once counted one by one."
+    ]
+    rows = []
+    for i, one in enumerate(facts.sessions, 1):
+        seconds = one.get("seconds")
+        rows.append(
+            [
+                str(i),
+                duration(float(seconds) if seconds is not None else None),
+                str(one.get("calls", "unknown")),
+                str(one.get("replayed", "unknown")),
+                plain(str(one.get("stopped") or "finished")),
+            ]
+        )
+    if rows:
+        lines.append(table(["session", "time", "calls made", "answered from the record", "ended"], rows))
+    return "\n\n".join(lines)
+
+
+def is_embedded(config: RunConfig) -> bool:
+    """Whether the agent's model is the small default one (no file or hub model named)."""
+    return config.model_for("agent") == "embedded"
+
+
+def own_model_line(config: RunConfig, name: str) -> str:
+    """The command that does the same on the reader's own model."""
+    words = ["roleagent-lite", "evolve", "--run", f"{name}-own", "--model", "openai/MODEL"]
+    words += ["--tasks", config.tasks, "--rounds", str(config.evolve.rounds), "--seed", str(config.seed)]
+    return " ".join(shlex.quote(w) for w in [*words, "--max-usd", "5"])
+
+
+def embedded_words(config: RunConfig, name: str, facts: Facts) -> str:
+    """What a 135M model can and cannot do, from this run's own numbers; "" for any other model."""
+    if not is_embedded(config):
+        return ""
+    tallies = list(facts.tallies.values())
+    solved, n = sum(t.success.k for t in tallies), sum(t.success.n for t in tallies)
+    moves = Moves()
+    for one in facts.moves.values():
+        moves.steps += one.steps
+        moves.invalid += one.invalid
+        moves.without_prediction += one.without_prediction
+    proposals, entered = len(facts.candidates), sum(bool(c.get("accepted")) for c in facts.candidates)
+    parts = [
+        "The default model is SmolLM2-135M-Instruct, with 135 million parameters. It is here so that every "
+        "part of the method runs on any machine without a key; it is no measure of what the method does for "
+        "a capable model.",
+        f"In this run it solved {solved} of {n} scored episodes over all splits. "
+        f"{moves.steps - moves.invalid} of its {moves.steps} actions were admissible: replies are held to "
+        "the admissible ones, so that is form, not understanding.",
+        f"As reflector it made {proposals} proposals, of which {entered} entered the pool. Whether its "
+        "predictions are worth more than trivial ones is said under Foresight.",
+        "The same on your own model (any that LiteLLM knows; `--base-url` for a server of your own):",
+        fence(own_model_line(config, name)),
+    ]
+    return "\n\n".join(parts)

@@ -1,0 +1,53 @@
+"""Sections on cost and time, and the plain words about the embedded model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roleagent_lite.config import from_mapping
+from roleagent_lite.report import means
+from roleagent_lite.report.gather import gather
+from roleagent_lite.types import Usage
+from tests.report import make
+
+
+def test_spending_by_role_with_unknown_apart(tmp_path: Path) -> None:
+    with make.whole_run(tmp_path / "r") as run:
+        text = means.spend_table(gather(run))
+    assert "| agent | `toy-model` | 3 | 300 | 60 | 30 | $0.0030 |" in text
+    assert "| reflector | `toy-model` | 1 | unknown | 0 | unknown | unknown |" in text
+    assert "| all |  | 4 | 300 (unknown for 1 calls) | 60 |" in text
+
+
+def test_one_role_needs_no_sum(tmp_path: Path) -> None:
+    with make.new_run(tmp_path / "r") as run:
+        assert means.spend_table(gather(run)) == ""
+        run.calls.put(make.call(1, usage=Usage(1, 1, 0, 0, 0.0)))
+        text = means.spend_table(gather(run))
+    assert "| all |" not in text and "$0.00" in text
+
+
+def test_sessions_tell_what_came_from_the_record(tmp_path: Path) -> None:
+    with make.whole_run(tmp_path / "r") as run:
+        run.record("session/2", "session", {"calls": 0, "replayed": 4, "stopped": "cost cap"})
+        facts = gather(run)
+    text = means.time_words(facts, facts.spend)
+    assert "| 1 | 1 min 15 s | 4 | 0 | finished |" in text
+    assert "| 2 | unknown | 0 | 4 | cost cap |" in text
+
+
+def test_only_the_default_model_gets_the_plain_words(tmp_path: Path) -> None:
+    with make.whole_run(tmp_path / "r", config=from_mapping({"tasks": "household-easy"})) as run:
+        facts = gather(run)
+        text = means.embedded_words(run.config, "first", facts)
+    assert "135 million parameters" in text
+    assert f"it solved {3 + 9 + 4 + 4} of {12 + 12 + 4 + 4 + 8} scored episodes" in text
+    assert "made 1 proposals, of which 1 entered" in text
+    assert "roleagent-lite evolve --run first-own --model openai/MODEL --tasks household-easy" in text
+    for model in ("openai/gpt-5-mini", "embedded:other.gguf"):
+        assert means.embedded_words(from_mapping({"model": model}), "x", facts) == ""
+
+
+def test_the_agents_own_model_decides(tmp_path: Path) -> None:
+    assert means.is_embedded(from_mapping({"models": {"world": "openai/x"}}))
+    assert not means.is_embedded(from_mapping({"models": {"agent": "openai/x"}}))
