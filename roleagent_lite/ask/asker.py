@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from roleagent_lite.ask.adapter import Envelope, Wire, signature
 from roleagent_lite.ask.form import reply_form, schema
@@ -43,11 +43,17 @@ class Answer:
     reasoning: str | None = None
 
 
+class ByRole(Protocol):
+    """What gives the model of a role: the pool of `lm/`, or a plain dict."""
+
+    def __getitem__(self, role: Role, /) -> Model: ...
+
+
 class Asker:
-    """`models`: a model a role (a pool of `lm/`, or a plain dict). `max_tokens`: the limit of a reply where
+    """`models`: a model a role. `max_tokens`: the limit of a reply where
     the prompt file states none (`limits.max_tokens`)."""
 
-    def __init__(self, models: Mapping[Role, Model], prompts: Prompts, *, max_tokens: int = 1024) -> None:
+    def __init__(self, models: ByRole, prompts: Prompts, *, max_tokens: int = 1024) -> None:
         self.max_tokens = max_tokens
         self.models = models
         self.prompts = prompts

@@ -1,0 +1,46 @@
+"""Agents by name. Owns the names and which agent `auto` is. Leaves out how each acts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from roleagent_lite.agents.chance import RandomAgent
+from roleagent_lite.agents.external import ExternalAgent, load_callable
+from roleagent_lite.agents.generate import GenerateAgent
+from roleagent_lite.ask import Asker
+from roleagent_lite.config import Wia
+from roleagent_lite.errors import ConfigError, nearest
+from roleagent_lite.types import Agent, PromptSet
+
+Maker = Callable[[Asker, PromptSet, Wia], Agent]
+
+
+def _generate(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
+    return GenerateAgent(asker, prompt_set, wia.predict)
+
+
+def _choose(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
+    from roleagent_lite.agents.choose import ChooseAgent
+
+    return ChooseAgent(asker, prompt_set, wia.predict)
+
+
+def _auto(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
+    """choose where the agent's model can score given replies, else generate."""
+    return (_choose if asker.models["agent"].can_score else _generate)(asker, prompt_set, wia)
+
+
+def _random(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
+    return RandomAgent(prompt_set)
+
+
+AGENTS: dict[str, Maker] = {"generate": _generate, "choose": _choose, "auto": _auto, "random": _random}
+
+
+def make_agent(name: str, asker: Asker, prompt_set: PromptSet, wia: Wia | None = None) -> Agent:
+    """An agent by name, or the user's own as `module:callable`. Raises ConfigError with the nearest name."""
+    if ":" in name:
+        return ExternalAgent(load_callable(name), asker, prompt_set, name)
+    if name not in AGENTS:
+        raise ConfigError(f"no agent '{name}'{nearest(name, AGENTS)}, or your own as module:callable")
+    return AGENTS[name](asker, prompt_set, wia or Wia())
