@@ -55,7 +55,7 @@ def _property(
 
 
 def _text(output: Output, enums: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    allowed = list(dict.fromkeys(enums.get(output.enum, ()))) if output.enum else []
+    allowed = list(dict.fromkeys(enums.get(output.enum, ()))) if output.enum and not output.open else []
     if 0 < len(allowed) <= MAX_ENUM:
         return {"type": "string", "enum": allowed}
     if output.max_words is not None:

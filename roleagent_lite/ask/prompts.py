@@ -19,6 +19,7 @@ A prompt file `NAME.toml`:
     required = true                 # a reply without it is a wrong form (default true)
     max_words = 30                  # a request to the model, and a bound where the server constrains output
     enum = "action"                 # name of a set of values that the caller supplies
+    open = true                     # with enum: other values may be given too (default false)
     low = 0.0                       # number: the scale; a value outside is a wrong form
     high = 1.0
     [outputs.NAME.fields.FIELD]     # list[object]: an output each (no lists inside)
@@ -51,7 +52,7 @@ TYPES = ("string", "integer", "number", "list[string]", "list[object]")
 REPLY_FORM = "reply_form"
 _KEYS = ("name", "role", "description", "evolve", "temperature", "max_tokens")
 _TABLES = ("inputs", "outputs", "texts", "template")
-_OUTPUT_KEYS = ("type", "description", "required", "max_words", "enum", "low", "high", "fields")
+_OUTPUT_KEYS = ("type", "description", "required", "max_words", "enum", "open", "low", "high", "fields")
 _REFERENCE = re.compile(r"^@[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$")
 _HOLE = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
@@ -66,6 +67,7 @@ class Output:
     required: bool = True
     max_words: int | None = None
     enum: str | None = None
+    open: bool = False
     low: float | None = None
     high: float | None = None
     fields: tuple[Output, ...] = ()
