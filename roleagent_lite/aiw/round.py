@@ -187,7 +187,9 @@ def _record(
         "chosen": [asdict(c) for c in chosen],
         "solved": list(solved),
         "modes": [
-            asdict(m) | {"in_round": seen[m.name], "reopened": atlas.reopened(m.name)} for m in atlas.modes()
+            asdict(m)
+            | {"evidence": len(m.evidence), "in_round": seen[m.name], "reopened": atlas.reopened(m.name)}
+            for m in atlas.modes()
         ],
         "failures": len(failures(trajectories)),
         "diagnosed": len(diagnoses),
