@@ -21,7 +21,7 @@ from roleagent_lite.types import Agent, Listener, Result, Task, Trajectory, Usag
 def result_of(
     suite: str, system: str, tasks: Sequence[Task], played: Sequence[Trajectory], usage: Usage
 ) -> Result:
-    """The Result of `played`; `scores` in task order, then by rollout, so the order of ending changes nothing.
+    """The Result of `played`; `scores` in task order, then by rollout, whatever ended first.
 
     A score is 1.0 for a solved episode and 0.0 for any other; None = infrastructure error, which is left out
     of `mean`, `low`, `high` (95 % Wilson) and `n`.

@@ -56,12 +56,19 @@ def type_shares(facts: Facts) -> dict[str, list[tuple[int, float]]]:
     return dict(sorted(out.items()))
 
 
+def _likeliest(task: str, even: bool, facts: Facts) -> str:
+    if even:
+        return "all alike"
+    return f"{code(task, 40)} ({plain(facts.task_types.get(task, ''))})" if task else "unknown"
+
+
 def curriculum_table(facts: Facts) -> str:
     """Each round's draw: how many tasks, how uneven the probabilities, the likeliest task."""
     rows = []
     for one in facts.rounds:
         p: Mapping[str, float] = one.get("p") or {}
         top = max(p, key=lambda task: (p[task], task)) if p else ""
+        even = bool(p) and max(p.values()) - min(p.values()) < 1e-9
         played = facts.train_rounds.get(int(one.get("round", 0)))
         rows.append(
             [
@@ -69,7 +76,7 @@ def curriculum_table(facts: Facts) -> str:
                 str(len(one.get("drawn") or ())),
                 percent(1 / len(p), 1) if p else "unknown",
                 percent(max(p.values()), 1) if p else "unknown",
-                f"{code(top, 40)} ({plain(facts.task_types.get(top, ''))})" if top else "unknown",
+                _likeliest(top, even, facts),
                 percent(played.success.mean) + f" of {played.success.n}" if played else "none",
             ]
         )

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from roleagent_lite.lm.ledger import Ledger
+from roleagent_lite.lm.price import FREE
 from roleagent_lite.stats import wilson
 from roleagent_lite.store import Event, Run
-from roleagent_lite.types import ROLES, Call, Task, Trajectory
+from roleagent_lite.types import ROLES, Task, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,32 +124,24 @@ class Moves:
             self.without_prediction += not any(p and p.strip() for p in step.predictions)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Spend:
     """Calls of one role to one model. An `unknown_*` counts calls for which the server or the price list
-    said nothing; they are in no sum."""
+    said nothing; they are in no sum. `lost`: paid for and not usable, included in `calls`; `failed`: requests
+    that brought no reply."""
 
     role: str
     model: str
-    calls: int = 0
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    dollars: float = 0.0
-    seconds: float = 0.0
-    unknown_tokens: int = 0
-    unknown_dollars: int = 0
-
-    def add(self, call: Call) -> None:
-        usage = call.reply.usage
-        self.calls += 1
-        self.seconds += call.reply.seconds
-        self.input += usage.input or 0
-        self.output += usage.output or 0
-        self.cached += usage.cached or 0
-        self.dollars += usage.dollars or 0.0
-        self.unknown_tokens += usage.input is None or usage.output is None
-        self.unknown_dollars += usage.dollars is None
+    calls: int
+    lost: int
+    failed: int
+    input: int
+    output: int
+    cached: int
+    dollars: float
+    seconds: float
+    unknown_tokens: int
+    unknown_dollars: int
 
 
 @dataclass(slots=True)
@@ -168,6 +162,7 @@ class Facts:
     rounds: list[dict[str, Any]]
     candidates: list[dict[str, Any]]
     sessions: list[dict[str, Any]]
+    notes: list[str]
     start: dict[str, Any]
     final: dict[str, Any]
     errors: list[str]
@@ -186,12 +181,28 @@ def _events(events: Iterable[Event]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _spend(calls: Iterable[Call]) -> list[Spend]:
-    found: dict[tuple[str, str], Spend] = {}
-    for call in calls:
+def _spend(run: Run) -> list[Spend]:
+    """What the ledger rebuilds from the run's tables, so that report and caps can't disagree."""
+    seconds: Counter[tuple[str, str]] = Counter()
+    failed: Counter[tuple[str, str]] = Counter()
+    paid: dict[str, bool] = {}
+    for call in run.calls:
         key = (call.request.role, call.model)
-        found.setdefault(key, Spend(*key)).add(call)
-    return sorted(found.values(), key=lambda s: (ROLES.index(s.role) if s.role in ROLES else 9, s.model))
+        seconds[key] += call.reply.seconds  # type: ignore[assignment]
+        paid[call.model] = paid.get(call.model, False) or call.reply.usage.dollars != 0.0
+    for event in run.dispatched:
+        if event.kind == "failed":
+            failed[(str(event.data.get("role")), str(event.data.get("model")))] += 1
+    ledger = Ledger(run.config.budget)
+    # A model whose every call cost nothing is a free one: a call of it that was lost cost nothing either.
+    ledger.rebuild(run, {model: None if costs else FREE for model, costs in paid.items()})
+    rows = [
+        Spend(r.role, r.model, r.calls, r.lost, failed[(r.role, r.model)], r.input, r.output, r.cached,
+              r.known_dollars, float(seconds[(r.role, r.model)]), r.unknown, r.unpriced)
+        for r in ledger.snapshot().rows
+    ]  # fmt: skip
+    order = {role: i for i, role in enumerate(ROLES)}
+    return sorted(rows, key=lambda s: (order.get(s.role, 9), s.model))  # type: ignore[call-overload]
 
 
 def _round_of(trajectory_id: str) -> int:
@@ -236,11 +247,12 @@ def gather(run: Run) -> Facts:
         moves=moves,
         arms=arms,
         train_rounds=dict(sorted(by_round.items())),
-        spend=_spend(run.calls),
+        spend=_spend(run),
         modes=dict(sorted(modes.items())),
         rounds=sorted(events.get("round", []), key=lambda d: int(d.get("round", 0))),
         candidates=events.get("candidate", []),
         sessions=events.get("session", []),
+        notes=[str(e.get("text", "")) for e in events.get("note", [])],
         start=(events.get("start") or [{}])[0],
         final=(events.get("final") or [{}])[-1],
         errors=errors,

@@ -12,13 +12,20 @@ from roleagent_lite.report.gather import Facts, Moves, Spend
 from roleagent_lite.report.markdown import code, count, dollars, duration, fence, plain, table
 
 
+def calls_words(spend: Spend) -> str:
+    """`12 (1 lost, 2 requests failed)`; lost calls were paid for, failed requests brought no reply."""
+    extra = [f"{spend.lost} lost"] if spend.lost else []
+    extra += [f"{spend.failed} requests failed"] if spend.failed else []
+    return f"{spend.calls:,}" + (f" ({', '.join(extra)})" if extra else "")
+
+
 def spend_table(facts: Facts) -> str:
     """Calls, tokens and dollars by role and model; what is unknown is called unknown."""
     rows = [
         [
             s.role,
             code(s.model),
-            f"{s.calls:,}",
+            calls_words(s),
             count(s.input, s.unknown_tokens, s.calls),
             f"{s.cached:,}",
             count(s.output, s.unknown_tokens, s.calls),

@@ -129,7 +129,8 @@ def _moves_row(split: str, moves: Moves) -> list[str]:
     def part(k: int) -> str:
         return f"{k} of {moves.steps} ({100 * k / moves.steps:.0f} %)" if moves.steps else "no steps"
 
-    return [split, part(moves.invalid), part(moves.without_prediction)]
+    unasked = split != "train" and moves.without_prediction == moves.steps
+    return [split, part(moves.invalid), "not asked for" if unasked else part(moves.without_prediction)]
 
 
 def moves_table(facts: Facts) -> str:

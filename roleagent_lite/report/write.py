@@ -62,6 +62,7 @@ class Report:
             },
             "spend": [asdict(s) for s in facts.spend],
             "sessions": facts.sessions,
+            "notes": facts.notes,
         }
 
 
@@ -147,6 +148,7 @@ def sections(report: Report) -> list[tuple[str, list[str]]]:
                 results.moves_table(facts),
                 f"The first infrastructure errors:\n\n{broken}" if broken else "",
                 results.arms_table(facts),
+                "\n".join(f"- {plain(note)}" for note in facts.notes),
             ],
         ),
         ("Foresight (World-In-Agent)", world),

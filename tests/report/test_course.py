@@ -39,6 +39,7 @@ def test_curriculum_sums_probabilities_by_type(tmp_path: Path) -> None:
     assert shares["put"] == [(1, 0.5), (2, pytest.approx(0.55))]
     text = course.curriculum_table(facts)
     assert "| 2 | 2 | 25.0 % | 30.0 % | `train0` (put) | 50 % of 4 |" in text
+    assert "| 1 | 2 | 25.0 % | 25.0 % | all alike |" in text
     svg = course.curriculum_plot(facts)
     assert svg is not None and ET.fromstring(svg) is not None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from roleagent_lite.report.gather import gather, share, type_of
+from roleagent_lite.store import Event
 from roleagent_lite.types import Outcome, Task, Usage
 from tests.report import make
 
@@ -80,6 +81,20 @@ def test_acc_01_unknown_usage_is_never_a_zero(tmp_path: Path) -> None:
     assert (world.input, world.unknown_tokens, world.unknown_dollars) == (5, 1, 0)
 
 
+def test_lost_and_failed_requests_are_told_apart(tmp_path: Path) -> None:
+    who = {"role": "agent", "model": "toy-model"}
+    with make.new_run(tmp_path / "r") as run:
+        run.calls.put(make.call(1))
+        for event in (Event("c1", "call", who), Event("x", "call", who), Event("y", "call", who)):
+            run.dispatched.put(event)
+        run.dispatched.put(Event("y!", "failed", {**who, "error": "TransientModelError"}))
+        run.record("note/t", "note", {"text": "temperature was not applied"})
+        facts = gather(run)
+    (spend,) = facts.spend
+    assert (spend.calls, spend.lost, spend.failed) == (2, 1, 1)  # x was in flight when the process ended
+    assert facts.notes == ["temperature was not applied"]
+
+
 def test_modes_are_counted_by_the_round_of_their_episode(tmp_path: Path) -> None:
     with make.whole_run(tmp_path / "r") as run:
         facts = gather(run)
@@ -111,10 +126,7 @@ def test_the_last_line_of_an_error_is_kept(tmp_path: Path) -> None:
 
 def test_share_without_n_is_unknown_and_out_of_range_is_refused() -> None:
     assert share(0, 0).mean is None
-    assert (share(7, 10).low, share(7, 10).high) == (
-        pytest.approx(0.397, abs=1e-3),
-        pytest.approx(0.892, abs=1e-3),
-    )
+    assert [share(7, 10).low, share(7, 10).high] == pytest.approx([0.397, 0.892], abs=1e-3)
     with pytest.raises(ValueError):
         share(3, 2)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from roleagent_lite.config import from_mapping
 from roleagent_lite.report import means
-from roleagent_lite.report.gather import gather
+from roleagent_lite.report.gather import Spend, gather
 from roleagent_lite.types import Usage
 from tests.report import make
 
@@ -25,6 +25,11 @@ def test_one_role_needs_no_sum(tmp_path: Path) -> None:
         run.calls.put(make.call(1, usage=Usage(1, 1, 0, 0, 0.0)))
         text = means.spend_table(gather(run))
     assert "| all |" not in text and "$0.00" in text
+
+
+def test_lost_and_failed_requests_are_shown() -> None:
+    spend = Spend("agent", "m", 1200, 2, 1, 0, 0, 0, 0.0, 0.0, 0, 0)
+    assert means.calls_words(spend) == "1,200 (2 lost, 1 requests failed)"
 
 
 def test_sessions_tell_what_came_from_the_record(tmp_path: Path) -> None:

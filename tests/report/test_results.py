@@ -91,6 +91,15 @@ def test_env_01_and_wm_03_invalid_actions_and_missing_predictions_are_reported(t
     assert "| test | 1 of 4 (25 %) | 1 of 4 (25 %) |" in text
 
 
+def test_no_share_is_given_where_no_prediction_was_asked_for(tmp_path: Path) -> None:
+    with make.new_run(tmp_path / "r") as run:
+        make.play(run, make.episode(make.task(1, "dev"), make.SEED, steps=[make.step(foretold=None)]))
+        make.play(run, make.episode(make.task(1, "train"), make.SEED, steps=[make.step(foretold=None)]))
+        text = results.moves_table(gather(run))
+    assert "| dev | 0 of 1 (0 %) | not asked for |" in text
+    assert "| train | 0 of 1 (0 %) | 1 of 1 (100 %) |" in text
+
+
 def test_arms_only_where_there_are_two(tmp_path: Path) -> None:
     with make.new_run(tmp_path / "r") as run:
         one = make.task(1, "train")
