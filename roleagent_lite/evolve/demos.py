@@ -19,7 +19,7 @@ _SEPARATOR = "\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A solved episode that may be shown. `alignment`: mean over its predictions, 0..1; None = foretold nothing."""
+    """A solved episode that may be shown. `alignment`: mean over its predictions, 0..1; None = none."""
 
     task: Task
     trajectory: Trajectory

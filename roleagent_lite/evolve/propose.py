@@ -87,7 +87,7 @@ def fault(new: str, old: str, max_chars: int, names: frozenset[str] = frozenset(
 
 
 async def rewrite(component: str, material: Material, means: Means) -> Proposal:
-    """The reflector rewrites one text from the round's feedback. One ask; an unusable reply keeps the old text.
+    """The reflector rewrites one text from the round's feedback, in one ask; else the old text is kept.
 
     Errors that end a run (budget, fatal model errors) pass through.
     """
@@ -102,11 +102,11 @@ async def rewrite(component: str, material: Material, means: Means) -> Proposal:
     }
     try:
         answer = await means.asker.ask(
-            "reflect", inputs, prompt_set=material.parent, sample=f"{material.sample}/{component}",
+            "reflect", inputs, prompt_set=None, sample=f"{material.sample}/{component}",
             temperature=means.temperature,
         )  # fmt: skip
     except ReplyError as error:
-        return Proposal(component, None, f"the reflector's reply cannot be used: {error.reason}", paid=True)
+        return Proposal(component, None, f"the reflector's reply cannot be used: {error}", paid=True)
     new = unwrap(str(answer.values.get("text") or ""))
     why = fault(new, old, means.max_chars, means.names)
     if why is not None:

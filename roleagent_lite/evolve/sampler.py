@@ -31,6 +31,6 @@ class CurriculumSampler:
         self._clock = clock
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
-        """Positions in the training list of this round's tasks. Raises KeyError for an id that is not in it."""
+        """Positions in the training list of this round's tasks. Raises KeyError for an unknown id."""
         self._clock.round = state.i + 1
         return [self._position[id] for id in self._draw(self._clock.round)]

@@ -32,8 +32,8 @@ def episode(
 def credit(of: Trajectory, alignment: Sequence[float | None] = (), reward: Sequence[float] = ()) -> Credit:
     zeros = tuple(0.0 for _ in of.steps)
     return Credit(
-        of.id, tuple((a,) for a in alignment), zeros, zeros, tuple(reward) or zeros, tuple(0 for _ in of.steps),
-        zeros, 0.0, zeros,
+        of.id, tuple((a,) for a in alignment), zeros, zeros, tuple(reward) or zeros,
+        tuple(0 for _ in of.steps), zeros, 0.0, zeros,
     )  # fmt: skip
 
 

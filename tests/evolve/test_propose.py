@@ -91,7 +91,7 @@ async def test_wm_05_no_failures_to_learn_from_skips_the_round_without_a_call() 
         ("Act well.", "the old one"),
         ("x" * 201, "201 characters"),
         ("Look at {observation}.", "{observation}"),
-        (ReplyError("cut_off", "output cut at max tokens 512", "m"), "output cut at max tokens 512"),
+        (ReplyError("cut_off", "max_tokens", "output cut at max tokens 512"), "output cut at max tokens 512"),
     ],
 )
 async def test_wm_05_an_unfit_proposal_is_rejected_and_the_old_text_kept(

@@ -1,0 +1,65 @@
+"""How many calls an evolution can buy, module by module, before the first is paid.
+
+Owns the counts, which are upper bounds: every episode takes all its steps, every failure is read, every
+child is accepted. Leaves out prices and wording (lm.plan). Pure but for the environments' step limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roleagent_lite.ask import Prompts
+from roleagent_lite.config import RunConfig
+from roleagent_lite.envs import registry
+from roleagent_lite.evolve.tasks import TaskSets
+from roleagent_lite.lm.plan import PlannedCalls, tokens
+from roleagent_lite.types import PromptSet, Task
+
+# Expected means of one call, beyond the prompt's own text: what is filled in, and what comes back.
+_OBSERVED = 200  # goal, last steps, observation, actions
+_MOVE = 80  # thought and action
+_FORETOLD = 60  # predictions
+_EPISODE = 700  # a transcript with the failure modes
+_MODES = 4  # distinct failure modes a round
+
+
+def _own(prompts: Prompts, module: str, prompt_set: PromptSet) -> int:
+    file = prompts.module(module)
+    return tokens(file.system + file.user + "".join(prompts.texts(module, prompt_set).values()))
+
+
+def _steps(tasks: Sequence[Task]) -> int:
+    """Step limits of one episode of each task, summed."""
+    return sum(registry.spec(task.env).max_steps(task) for task in tasks)
+
+
+def planned(config: RunConfig, prompts: Prompts, seed: PromptSet, sets: TaskSets) -> list[PlannedCalls]:
+    """At most so many calls of each module, for all rounds and the sealed test of two prompt sets."""
+    evolve, aiw = config.evolve, config.aiw
+    drawn = min(evolve.tasks_per_round, len(sets.train))
+    episodes = evolve.rounds * drawn * evolve.group * 2  # parent and child
+    train = round(episodes * _steps(sets.train) / len(sets.train))
+    judged = (evolve.rounds + 1) * _steps(sets.dev) + 2 * _steps(sets.test)
+    together = _FORETOLD if config.wia.predict == "together" else 0
+    apart = train if config.wia.predict == "separate" else 0
+    diagnosed = 0 if aiw.diagnose == "none" else episodes
+    retrieved = evolve.rounds * _MODES if aiw.retrieve in ("llm", "task_text") and diagnosed else 0
+    rewritten = evolve.rounds if any(not c.endswith(".demonstrations") for c in evolve.components) else 0
+    move = _own(prompts, "act", seed) + _OBSERVED
+    return [
+        PlannedCalls("agent", "act", train, move, _MOVE + together),
+        PlannedCalls("agent", "act", judged, move, _MOVE),
+        PlannedCalls("agent", "predict", apart, _own(prompts, "predict", seed) + _OBSERVED, _FORETOLD),
+        PlannedCalls("world", "diagnose", diagnosed, _own(prompts, "diagnose", seed) + _EPISODE, 150),
+        PlannedCalls(
+            "world", "retrieve", retrieved, _own(prompts, "retrieve", seed) + 40 * aiw.candidates, 150
+        ),
+        PlannedCalls("reflector", "reflect", rewritten, _own(prompts, "reflect", seed) + 1500, 400),
+    ]
+
+
+def planned_evaluation(
+    config: RunConfig, prompts: Prompts, seed: PromptSet, tasks: Sequence[Task]
+) -> list[PlannedCalls]:
+    """At most so many calls for playing `tasks` once."""
+    return [PlannedCalls("agent", "act", _steps(tasks), _own(prompts, "act", seed) + _OBSERVED, _MOVE)]
