@@ -19,7 +19,7 @@ from roleagent_lite.types import ROLES
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Models(_Table):
@@ -171,8 +171,9 @@ def dump_toml(config: RunConfig) -> str:
             tables.append((key, value))
         elif value is None:
             lines.append(f"# {key} = (not set)")
-        else:  # JSON of str, bool, int, float and lists of str is TOML as well
-            lines.append(f"{key} = {json.dumps(list(value) if isinstance(value, tuple) else value)}")
+        else:  # JSON of str, bool, int, float and lists of str is TOML as well, but for surrogates and DEL
+            text = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+            lines.append(f"{key} = {text}".replace("\x7f", "\\u007f"))
 
     for name in RunConfig.model_fields:
         emit(name, getattr(config, name))

@@ -1,7 +1,7 @@
 """Keys never reach a file, a log or a screen.
 
 Owns the list of secrets known to this process and the one function that removes them. Everything that
-writes (store, log file, report, screen) passes its text through `scrub`.
+writes (store, log file, report, screen) passes its text through `scrub`, or whole records through `clean`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
-_NAME = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
+# TOKEN as a word: MAX_TOKENS and TOKENIZERS_PARALLELISM hold no secret.
+_NAME = re.compile(r"API_?KEY|ACCESS_?KEY|TOKEN(?![A-Z])|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 # Shapes that are keys wherever they come from: a provider may echo one that we never registered.
 _SHAPES = re.compile(
     r"\b(sk-(?:ant-|proj-|or-)?[A-Za-z0-9_\-]{16,}|gsk_[A-Za-z0-9]{20,}|AIza[0-9A-Za-z_\-]{30,}|hf_[A-Za-z0-9]{20,})"
@@ -36,15 +38,30 @@ def register_environment(environ: Mapping[str, str] | None = None) -> None:
 
 
 def register_url(url: str | None) -> None:
-    """Remember user, password and query values inside a URL."""
+    """Remember what may be secret in a URL: password, user name if it stands alone, query values named so."""
     if not url:
         return
-    parts = urlsplit(url)
-    register(parts.password)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # no URL at all; whoever uses it will say so
+        return
+    secrets = [parts.password or parts.username]
     for pair in parts.query.split("&"):
         name, _, value = pair.partition("=")
         if re.search(r"key|token|secret|sig", name, re.IGNORECASE):
-            register(value)
+            secrets.append(value)
+    for secret in secrets:
+        register(secret)
+        register(unquote(secret or ""))
+
+
+def mend(text: str) -> str:
+    """`text` that can be encoded: the halves of a surrogate pair become one character, a lone half U+FFFD."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def scrub(text: str) -> str:
@@ -53,6 +70,21 @@ def scrub(text: str) -> str:
         if secret in text:
             text = text.replace(secret, "[key]")
     return _SHAPES.sub("[key]", text)
+
+
+def clean(value: Any) -> Any:
+    """Plain data (dicts, lists, tuples, scalars) with every text in it, names included, mended and scrubbed.
+
+    On the texts themselves, not on their JSON: an escaped line end before a key would hide its shape, and a
+    secret made of digits must not break a number.
+    """
+    if isinstance(value, str):
+        return scrub(mend(value))
+    if isinstance(value, Mapping):
+        return {clean(k): clean(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(v) for v in value]
+    return value
 
 
 def hint(secret: str) -> str:

@@ -7,6 +7,8 @@ resume the same program as the first run. Nothing here is ever unpickled.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -21,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from roleagent_lite import types as nouns
 from roleagent_lite.config import RunConfig, dump_toml, load
 from roleagent_lite.errors import ConfigError, RoleAgentError
-from roleagent_lite.redact import scrub
+from roleagent_lite.redact import clean
 
 SCHEMA = 1
 T = TypeVar("T")
@@ -42,7 +44,8 @@ class Table(Generic[T]):
         self._lock = threading.Lock()
         self._out: IO[bytes] | None = None
         self._in: IO[bytes] | None = None
-        if path.exists():
+        self._end: int | None = None  # where whole records end, if half a record stands behind them
+        if path.is_file():  # a device (/dev/full) has nothing to read, or no end
             self._scan()
 
     def _scan(self) -> None:
@@ -50,7 +53,7 @@ class Table(Generic[T]):
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
-                    self.torn = len(line)
+                    self.torn, self._end = len(line), good
                     break
                 try:
                     row = json.loads(line)
@@ -66,49 +69,61 @@ class Table(Generic[T]):
                     ) from None
                 good += len(line)
 
-    def _cut_torn(self) -> None:
-        with self.path.open("rb+") as file:
-            file.truncate(self.path.stat().st_size - self.torn)
-
     def _encode(self, key: str, row: T) -> bytes:
-        body = {"v": SCHEMA, "key": key, "row": self._adapter.dump_python(row, mode="json")}
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return scrub(text).encode("utf-8", errors="replace") + b"\n"
+        body = {"v": SCHEMA, "key": key, "row": clean(self._adapter.dump_python(row, mode="json"))}
+        try:
+            text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        except ValueError as error:
+            raise RoleAgentError(
+                f"cannot write {self.path}: record '{key}' holds a number that is not finite ({error})"
+            ) from None
+        return text.encode("utf-8") + b"\n"
 
     def put(self, row: T) -> bool:
-        """Append `row` unless its key is there; True if written. Raises RoleAgentError on a full disk."""
-        key = self._key(row)
+        """Append `row` unless its key is there; True if written.
+
+        Keys of models and lone surrogates are replaced on the way (`redact.clean`), also in the record's own
+        key. Raises RoleAgentError on a full disk and on numbers that are not finite; the table stays whole.
+        """
+        key = clean(self._key(row))
         with self._lock:
             if key in self._offsets:
                 return False
-            if self._out is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                if self.torn:
-                    self._cut_torn()
-                self._out = self.path.open("ab", buffering=0)
-            offset = self._out.seek(0, os.SEEK_END)
             data = self._encode(key, row)
             try:
-                written = self._out.write(data)
+                self._offsets[key] = self._append(data)
             except OSError as error:
-                raise self._refused(error, offset) from None
-            if written != len(data):
-                raise self._refused(OSError(f"{written} of {len(data)} bytes written"), offset)
-            self._offsets[key] = offset
+                raise RoleAgentError(
+                    f"cannot write {self.path}: {error.strerror}; what was finished is kept, "
+                    "free some space and resume"
+                ) from None
             return True
 
-    def _refused(self, error: OSError, offset: int) -> RoleAgentError:
-        assert self._out is not None
+    def _append(self, data: bytes) -> int:
+        """Where `data` now stands. On OSError nothing of it stays, or the next append cuts it off."""
+        if self._out is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._out = self.path.open("ab", buffering=0)
+        self._cut(self._out)
+        start = self._out.seek(0, os.SEEK_END)
         try:
-            self._out.truncate(offset)
+            written = self._out.write(data)
+            if written != len(data):
+                raise OSError(errno.ENOSPC, f"only {written} of {len(data)} bytes fit")
         except OSError:
-            self.torn = 0  # a torn line stays; the next open cuts it
-        return RoleAgentError(
-            f"cannot write {self.path}: {error.strerror or error}; what was finished is kept, "
-            "free some space and resume"
-        )
+            self._end = start
+            with contextlib.suppress(OSError):
+                self._cut(self._out)
+            raise
+        return start
+
+    def _cut(self, out: IO[bytes]) -> None:
+        if self._end is not None:
+            out.truncate(self._end)
+            self._end = None
 
     def get(self, key: str) -> T | None:
+        key = clean(key)
         with self._lock:
             offset = self._offsets.get(key)
             if offset is None:
@@ -128,7 +143,7 @@ class Table(Generic[T]):
         return list(self._offsets)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._offsets
+        return clean(key) in self._offsets
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -203,21 +218,31 @@ class Run:
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> Run:
-        """A new run, or the same one again; refuses one whose config differs, naming the difference."""
-        path.mkdir(parents=True, exist_ok=True)
+        """A new run, or the same one again; refuses one whose config differs, naming the difference.
+
+        Raises RoleAgentError where the directory cannot be made or written.
+        """
+        safe = RunConfig.model_validate(clean(config.model_dump()))
         saved = path / "config.toml"
-        if saved.exists():
-            differing = _difference(load(saved), config)
-            if differing:
-                raise ConfigError(
-                    f"run {path} was started with other settings ({differing}); "
-                    "use another --run name, or the same settings to resume"
-                )
-        else:
-            partial = path / "config.toml.part"
-            partial.write_text(scrub(dump_toml(config)), encoding="utf-8")
-            partial.rename(saved)
-        return cls(path, config, _take_lock(path))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = _take_lock(path)
+        except OSError as error:
+            raise RoleAgentError(f"cannot write run directory {path}: {error.strerror}") from None
+        try:
+            if saved.exists():
+                _refuse_other(path, load(saved), safe)
+            else:
+                partial = path / "config.toml.part"
+                partial.write_text(dump_toml(safe), encoding="utf-8")
+                partial.rename(saved)
+            return cls(path, config, lock)
+        except OSError as error:
+            lock.close()
+            raise RoleAgentError(f"cannot write {saved}: {error.strerror}; free some space") from None
+        except RoleAgentError:
+            lock.close()
+            raise
 
     @classmethod
     def open(cls, path: Path) -> Run:
@@ -265,6 +290,15 @@ def _take_lock(path: Path) -> IO[str]:
 
 # What may change between a kill and a resume without mixing two experiments.
 _FREE = {"workers", "budget", "limits"}
+
+
+def _refuse_other(path: Path, saved: RunConfig, now: RunConfig) -> None:
+    differing = _difference(saved, now)
+    if differing:
+        raise ConfigError(
+            f"run {path} was started with other settings ({differing}); "
+            "use another --run name, or the same settings to resume"
+        )
 
 
 def _difference(saved: RunConfig, now: RunConfig) -> str:

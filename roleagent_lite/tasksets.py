@@ -9,13 +9,24 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any, get_args
 
 from roleagent_lite.content import find
 from roleagent_lite.errors import ConfigError
+from roleagent_lite.redact import mend
 from roleagent_lite.types import Split, Task
 
 _KEYS = ("id", "env", "goal", "seed", "params", "split", "parent", "validated")
+# Exact types: true is no whole number here.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "id": ((str, int, NoneType), "a text or a whole number"),
+    "seed": ((int,), "a whole number"),
+    "params": ((dict,), "an object"),
+    "split": ((str,), f"one of {', '.join(get_args(Split))}"),
+    "parent": ((str, NoneType), "a text"),
+    "validated": ((bool,), "true or false"),
+}
 MAX_LINE = 4_000_000  # bytes; a real task row has at most a few hundred kilobytes
 
 
@@ -24,6 +35,11 @@ def content_id(row: Mapping[str, Any]) -> str:
     what = {k: row.get(k) for k in ("env", "goal", "seed", "params")}
     digest = hashlib.sha256(json.dumps(what, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace"))
     return "t" + digest.hexdigest()[:12]
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"
 
 
 def _problem(row: Any) -> str | None:
@@ -37,34 +53,66 @@ def _problem(row: Any) -> str | None:
         return f"has unknown keys {', '.join(unknown)}; known: {', '.join(_KEYS)}"
     wrong = [k for k in ("env", "goal") if not isinstance(row[k], str) or not row[k].strip()]
     if wrong:
-        return f"{wrong[0]} must be a non-empty text, found {row[wrong[0]]!r}; has {', '.join(row)}"
-    if not isinstance(row.get("seed", 0), int) or not isinstance(row.get("params", {}), dict):
-        return "seed must be a whole number and params an object"
+        return f"{wrong[0]} must be a non-empty text, found {_shown(row[wrong[0]])}; has {', '.join(row)}"
+    wrong = [k for k, (kinds, _) in _KINDS.items() if k in row and type(row[k]) not in kinds]
+    if wrong:
+        return f"{wrong[0]} must be {_KINDS[wrong[0]][1]}, found {_shown(row[wrong[0]])}"
     if row.get("split", "train") not in get_args(Split):
-        return f"split is {row['split']!r}; known: {', '.join(get_args(Split))}"
+        return f"split is {_shown(row['split'])}; known: {', '.join(get_args(Split))}"
     return None
 
 
-def read_rows(path: Path) -> list[tuple[int, Any]]:
-    """Physical line number and parsed value of each non-blank line. Raises ConfigError naming bad lines."""
+def _mended(value: Any) -> Any:
+    """Parsed JSON without lone surrogates: no file and no request could hold them."""
+    if isinstance(value, str):
+        return mend(value)
+    if isinstance(value, dict):
+        return {mend(k): _mended(v) for k, v in value.items()}
+    return [_mended(v) for v in value] if isinstance(value, list) else value
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse(line: str) -> Any:
+    """The value of one line. Raises ValueError."""
+    try:
+        return _mended(json.loads(line, parse_constant=_no_number))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refusal(path: Path, bad: Mapping[int, str]) -> ConfigError:
+    lines = [f"line {number}: {bad[number]}" for number in sorted(bad)]
+    more = [f"and {len(lines) - 20} more"] if len(lines) > 20 else []
+    return ConfigError(f"task file {path} cannot be used:\n  " + "\n  ".join([*lines[:20], *more]))
+
+
+def _read(path: Path) -> tuple[list[tuple[int, Any]], dict[int, str]]:
     rows: list[tuple[int, Any]] = []
-    bad: list[str] = []
+    bad: dict[int, str] = {}
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read task file {path}: {error.strerror}") from None
     for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if len(raw) > MAX_LINE:
-            bad.append(f"line {number}: longer than {MAX_LINE} bytes")
+            bad[number] = f"longer than {MAX_LINE} bytes"
             continue
         try:
-            line = raw.decode("utf-8").strip()
-            if line:
-                rows.append((number, json.loads(line)))
+            if line := raw.decode("utf-8").strip():
+                rows.append((number, _parse(line)))
         except ValueError as error:  # UnicodeDecodeError and JSONDecodeError are both ValueErrors
-            bad.append(f"line {number}: {error}")
+            bad[number] = str(error)
+    return rows, bad
+
+
+def read_rows(path: Path) -> list[tuple[int, Any]]:
+    """Physical line number and parsed value of each non-blank line. Raises ConfigError naming bad lines."""
+    rows, bad = _read(path)
     if bad:
-        raise ConfigError(f"task file {path} cannot be used:\n  " + "\n  ".join(bad[:20]))
+        raise _refusal(path, bad)
     return rows
 
 
@@ -75,19 +123,24 @@ def load_tasks(name: str | Path, split: Split | None = None) -> list[Task]:
     keys needed and the keys found; duplicate ids are refused with both lines named.
     """
     path = find("tasks", str(name), ".jsonl")
-    rows = read_rows(path)
-    bad = [f"line {n}: {p}" for n, row in rows if (p := _problem(row))]
+    rows, bad = _read(path)
+    bad |= {n: p for n, row in rows if (p := _problem(row))}
     if bad:
-        raise ConfigError(f"task file {path} cannot be used:\n  " + "\n  ".join(bad[:20]))
+        raise _refusal(path, bad)
     tasks: list[Task] = []
     seen: dict[str, int] = {}
     for number, row in rows:
         given = row.get("id")
-        row_id = content_id(row) if given is None or given == "" else str(given)
+        unnamed = given is None or given == ""
+        row_id = content_id(row) if unnamed else str(given)
         if row_id in seen:
+            advice = (
+                "they are the same task: remove one, or give them ids"
+                if unnamed
+                else "give each task its own id, or leave ids out"
+            )
             raise ConfigError(
-                f"task file {path}: lines {seen[row_id]} and {number} have the same id '{row_id}'; "
-                "give each task its own id, or leave ids out"
+                f"task file {path}: lines {seen[row_id]} and {number} have the same id '{row_id}'; {advice}"
             )
         seen[row_id] = number
         tasks.append(Task(**{**row, "id": row_id}))
