@@ -1,8 +1,8 @@
 """Reads what a stranger's environment returns and gives it the protocol's shape.
 
-Owns the tolerance: observations as plain text, gym's 4- and 5-tuples, a dict with the right keys. What cannot
-be read for sure is an EnvironmentFault that states the expected shape. Leaves out exceptions raised inside the
-environment, which pass through to the rollout.
+Owns the tolerance: observations as plain text, gym's 4- and 5-tuples, a dict with the right keys. What
+cannot be read for sure is an EnvironmentFault that states the expected shape. Leaves out exceptions raised
+inside the environment, which pass through to the rollout.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from roleagent_lite.errors import EnvironmentFault
 from roleagent_lite.types import Environment, Observation, Task, Transition
 
 EXPECTED = (
-    "step(action) must return roleagent_lite.types.Transition(observation, reward, done), where observation is "
-    "an Observation(text, admissible, state_key) or a text; also read are the tuples (observation, reward, done), "
-    "(observation, reward, done, info) and (observation, reward, terminated, truncated, info)"
+    "step(action) must return roleagent_lite.types.Transition(observation, reward, done), where observation "
+    "is an Observation(text, admissible, state_key) or a text; also read are the tuples "
+    "(observation, reward, done), (observation, reward, done, info) and "
+    "(observation, reward, terminated, truncated, info)"
 )
 _ADMISSIBLE = ("admissible", "admissible_commands", "available_actions")
 
@@ -148,8 +149,9 @@ def adapt(factory: Callable[[Task], Any], task: Task, name: str) -> Environment:
     if not callable(getattr(inner, "observe", None)) and not callable(getattr(inner, "reset", None)):
         missing.insert(0, "observe")
     if missing:
+        needed = ", ".join(method + "()" for method in missing)
         raise EnvironmentFault(
-            f"environment {name} made {type(inner).__name__}, which lacks {', '.join(m + '()' for m in missing)}; "
-            "needed are observe(), step(action) and score(), close() if there is something to release"
+            f"environment {name} made {type(inner).__name__}, which lacks {needed}; an environment has "
+            "observe(), step(action) and score(), and close() if there is something to release"
         )
     return Adapted(inner, task)

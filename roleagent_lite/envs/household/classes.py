@@ -47,8 +47,8 @@ _FITS: dict[str, str] = {
     "Sofa": f"{_SMALL} Book Box Cloth Laptop Newspaper Pillow TeddyBear TennisRacket BasketBall",
     "StoveBurner": "Kettle Pan Pot",
     "TVStand": f"{_SMALL} {_LIVING} Bowl Cup Mug TissueBox Candle",
-    "Toilet": "Candle Cloth DishSponge HandTowel Newspaper PaperTowel SoapBar SoapBottle SprayBottle TissueBox "
-              "ToiletPaper ToiletPaperRoll",
+    "Toilet": "Candle Cloth DishSponge HandTowel Newspaper PaperTowel SoapBar SoapBottle SprayBottle "
+              "TissueBox ToiletPaper ToiletPaperRoll",
     "ToiletPaperHanger": "ToiletPaper ToiletPaperRoll",
     "TowelHolder": "HandTowel",
 }  # fmt: skip
@@ -67,8 +67,8 @@ OPENABLE = frozenset({"fridge", "cabinet", "microwave", "drawer", "safe"})
 # Room -> (receptacle class, most of them in one room); the first entries are in every room.
 ROOMS: dict[str, tuple[tuple[str, int], ...]] = {
     "kitchen": (("CounterTop", 3), ("SinkBasin", 1), ("Fridge", 1), ("Microwave", 1), ("Cabinet", 12),
-                ("Drawer", 9), ("StoveBurner", 4), ("DiningTable", 2), ("GarbageCan", 1), ("CoffeeMachine", 1),
-                ("Shelf", 3), ("SideTable", 1)),
+                ("Drawer", 9), ("StoveBurner", 4), ("DiningTable", 2), ("GarbageCan", 1),
+                ("CoffeeMachine", 1), ("Shelf", 3), ("SideTable", 1)),
     "bathroom": (("SinkBasin", 2), ("CounterTop", 2), ("Cabinet", 6), ("Drawer", 4), ("GarbageCan", 1),
                  ("Shelf", 3), ("Toilet", 1), ("ToiletPaperHanger", 1), ("BathtubBasin", 1), ("SideTable", 1),
                  ("TowelHolder", 1)),

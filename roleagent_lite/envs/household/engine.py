@@ -15,6 +15,7 @@ from roleagent_lite.envs.household.game import (
     CLEAN,
     COOL,
     HOT,
+    ON,
     SLICED,
     STATE_FACTS,
     TOGGLED,
@@ -260,7 +261,8 @@ class Engine:
         return f"You {verb} the {self.game.things[thing].name} using the {receptacle.name}."
 
     def _do_use(self, thing: int, _second: int) -> str:
-        self._state[thing] |= TOGGLED  # there is no off: the original always says "on"
+        # There is no off: the original always says "on". Its fact `ison` of the start goes at the first use.
+        self._state[thing] = self._state[thing] & ~ON | TOGGLED
         return f"You turn on the {self.game.things[thing].name}."
 
     def _do_slice(self, thing: int, knife: int) -> str:

@@ -1,7 +1,7 @@
 """A household game as data: receptacles, things, places, goal and wording; read from compact task rows.
 
 Owns the frozen records the engine plays and the reader of `Task.params["layout"]`, which trusts nothing: a
-wrong layout is a ConfigError that says what was found. Leaves out game files (problem.py) and play (engine.py).
+wrong layout is a ConfigError that says what was found. Leaves out game files (problem.py) and play.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Draws solvable household games: six task types, four kinds of room, three tiers.
 
 Owns scenes, placements and the check that a game can be won within its tier's limits. A room (its list of
-receptacles) belongs to one split only, by a hash of the list: rooms of test are never rooms of train, whatever
-the seed. Leaves out play and reading.
+receptacles) belongs to one split only, by a hash of the list: rooms of test are never rooms of train,
+whatever the seed. Leaves out play and reading.
 """
 
 from __future__ import annotations
@@ -27,8 +27,12 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Sizes of a tier. `steps`: commands the oracle needs; `limit`: steps an episode has; `fair`: a player who
-    must look for things first also wins within the limit; `admissible`: most commands on the oracle's way."""
+    """Sizes of a tier.
+
+    limit: steps an episode has; steps: commands the oracle needs (least, most); receptacles, things: how many;
+    same: most things of one class; fair: a player who must look for things first also wins within the limit;
+    admissible: most commands to choose from on the oracle's way.
+    """
 
     limit: int
     steps: tuple[int, int]
@@ -113,15 +117,13 @@ def _draw_plan(kind: str, rng: random.Random, easy: bool) -> _Plan | None:
     tables = [r for r, _ in classes.ROOMS[room]]
     tool, ability = classes.TOOL.get(kind, ("", ""))
     obj = rng.choice([t for t in things if not ability or ability in classes.can(t)])
-    # FloorLamps stand on the floor, which our rooms lack: they get a table like desk lamps.
     if kind == "look_at_obj_in_light":
         desks = [r for r in tables if "desklamp" in classes.fits(r.lower())]
         home = [r for r in tables if obj in classes.fits(r.lower())]
         if not home:
             return None
         return _Plan(kind, room, obj, "desklamp", [rng.choice(desks), rng.choice(home)])
-    targets = [r for r in tables if (obj in classes.fits(r.lower()) and r != tool) or (r == tool and not easy)]
-    targets = [r for r in targets if obj in classes.fits(r.lower())]
+    targets = [r for r in tables if obj in classes.fits(r.lower()) and (r != tool or not easy)]
     if not targets:
         return None
     target = rng.choice(targets)

@@ -1,8 +1,8 @@
 """Recognises the six goals in a problem's goal formula.
 
 A goal is flattened into a set of facts over variables (only `and`, `exists` and `not (= …)` may occur) and
-compared with six patterns, whatever the names of variables or the order. Anything else is refused: a goal half
-understood would give wrong wins.
+compared with six patterns, whatever the names of variables or the order. Anything else is refused: a goal
+half understood would give wrong wins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import count
 from roleagent_lite.envs.household.game import Goal
 from roleagent_lite.errors import ConfigError
 
-Node = list["Node | str"] | list["Node"] | str  # nested lists of words
+Node = str | list["Node"]  # a word, or nested lists of words
 Fact = tuple[str, ...]
 MAX_FACTS = 16
 
@@ -68,9 +68,10 @@ def _flatten(node: object, scope: dict[str, str], fresh: Iterator[int]) -> Itera
     elif head in ("or", "not", "forall", "exists", "imply", "when", "="):
         raise _bad(f"uses '{head}' in a way no known goal does")
     else:
-        if not all(isinstance(word, str) for word in rest):
+        words = [word for word in rest if isinstance(word, str)]
+        if len(words) != len(rest):
             raise _bad(f"nests something in '{head:.40}'")
-        yield (head, *(scope.get(word, word) for word in rest))
+        yield (head, *(scope.get(word, word) for word in words))
 
 
 def _unify(pattern: Fact, fact: Fact, known: dict[str, str]) -> dict[str, str] | None:

@@ -1,8 +1,9 @@
-"""A winning walkthrough from the initial facts: what someone would do who knows where everything is.
+"""A winning walkthrough from the initial facts, and one that looks for things first.
 
-Owns two plans. `walkthrough` tries, on an engine of its own, each object, lamp or receptacle that fits the goal
-and keeps the shortest plan. `search` knows only what a player may have seen: it looks into one receptacle after
-another, in the order they are listed, until it finds what the goal asks for.
+Owns two plans. `walkthrough` tries, on an engine of its own, each object, lamp or receptacle that fits the
+goal and keeps the shortest plan. `search` knows only what a player may have seen: it looks into one receptacle
+after another, in the order they are listed, until it finds what the goal asks for. Leaves out prompts and
+demonstrations made of plans.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Walker:
         self.commands: list[str] = []
 
     def do(self, command: str) -> None:
-        said, valid = self.engine.step(command)
+        _, valid = self.engine.step(command)
         if not valid:
             raise _Stuck(command)
         self.commands.append(command)
@@ -154,7 +155,10 @@ class _Searcher(_Walker):
 
 
 def search(game: Game) -> list[str] | None:
-    """Commands of a player who looks before he knows; None where that fails. A fair measure of a task's length."""
+    """Commands of a player who must look for things first; None where that fails.
+
+    Shows that a task can be won within a limit without knowing where everything is.
+    """
     goal, walker = game.goal, _Searcher(game)
     first = {r.kind: i for i, r in reversed(list(enumerate(game.receptacles)))}
     target = first.get(goal.recep, -1)

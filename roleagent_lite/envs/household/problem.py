@@ -1,8 +1,8 @@
 """Reads the original's game files (`game.tw-pddl`) as data: initial facts, goal, sentence, dialect.
 
-Nothing in a file is ever evaluated: the grammar text is only searched for the wording of a few sentences, the
-problem is parsed as brackets and words. A file that is too large, malformed or names things it does not declare
-is a ConfigError that says what was found. Leaves out play.
+Nothing in a file is ever evaluated: the grammar text is only searched for the wording of a few sentences,
+the problem is parsed as brackets and words. A file that is too large, malformed or names things it does not
+declare is a ConfigError that says what was found. Leaves out play.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _bad(what: str) -> ConfigError:
     return ConfigError(f"household game: {what}")
 
 
-def parse_lists(source: str) -> Node:
+def parse_lists(source: str) -> list[Node]:
     """Brackets and lower-cased words as nested lists; comments dropped. Raises ConfigError."""
     root: list[Node] = []
     stack: list[list[Node]] = [root]
@@ -63,13 +63,11 @@ def parse_lists(source: str) -> Node:
     return root[0]
 
 
-def _section(problem: Node, name: str) -> list[Node]:
-    found = [part for part in problem if isinstance(part, list) and part and part[0] == name]
+def _section(problem: list[Node], name: str) -> list[Node]:
+    found = [part[1:] for part in problem if isinstance(part, list) and part and part[0] == name]
     if len(found) != 1:
         raise _bad(f"pddl_problem needs one {name} section, found {len(found)}")
-    section = found[0]
-    assert isinstance(section, list)
-    return section[1:]
+    return found[0]
 
 
 def _declared(section: list[Node]) -> dict[str, str]:
@@ -118,7 +116,7 @@ def _initial(section: list[Node], types: Mapping[str, str]) -> Facts:
     for node in section:
         if not isinstance(node, list) or not node or not isinstance(node[0], str):
             raise _bad(f":init holds something that is not a fact: {node!s:.80}")
-        predicate, *args = node
+        predicate, args = node[0], node[1:]
         if predicate == "=":  # distances and costs play no part
             continue
         words = tuple(a for a in args if isinstance(a, str))
