@@ -18,7 +18,6 @@ from roleagent_lite.errors import (
     ConfigError,
     ContentFiltered,
     ContextTooLong,
-    FatalModelError,
     ModelError,
     ReplyError,
     nearest,
@@ -119,7 +118,9 @@ class Asker:
             try:
                 parsed = await wire.send(envelope, inputs, self._signature(envelope.module))
             except ModelError as error:
-                raise _ended(error, envelope, calls) from error
+                if error.fatal:
+                    raise
+                raise _ended(error, calls) from error
             reply, calls = _taken(envelope, calls)
             if envelope.request.choices is not None:
                 return Answer({}, calls, reply.scores, reply.text, reply.reasoning)
@@ -184,10 +185,8 @@ def _turns(reply: Reply, problem: str, envelope: Envelope) -> tuple[Message, ...
     return (Message("assistant", reply.text.strip() or "(no text)"), Message("user", again))
 
 
-def _ended(error: ModelError, envelope: Envelope, calls: tuple[str, ...]) -> ModelError | ReplyError:
-    """What a model's error means for an episode; fatal ones stay what they are."""
-    if isinstance(error, FatalModelError) or error.fatal:
-        return error
+def _ended(error: ModelError, calls: tuple[str, ...]) -> ReplyError:
+    """What a model's error that does not end the run means for an episode."""
     if isinstance(error, ContextTooLong):
         return ReplyError("cut_off", "context", str(error), calls)
     if isinstance(error, ContentFiltered):

@@ -75,7 +75,7 @@ def near_miss(said: str, allowed: Iterable[str]) -> str | None:
     bare = unwrap(said)
     if bare in options:
         return bare
-    wanted = _loose(bare)
+    wanted = _loose(_peel(bare.rstrip(". ")))
     if not wanted:
         return None
     found = {option for option in options if _loose(option) == wanted}

@@ -151,7 +151,7 @@ def _without_json(text: str, outputs: Sequence[Output], enums: Mapping[str, Sequ
     for output in outputs:
         label = output.name.replace("_", "[ _]").rstrip("s") + "s?"
         hit = re.search(rf"^[\s>*#-]*{label}\**\s*:\s*\**\s*(\S.*)$", text, re.IGNORECASE | re.MULTILINE)
-        if hit and output.type != "list[object]":
+        if hit and output.type not in ("list[object]", "number"):
             values[output.name] = hit[1].strip()
     required = [o for o in outputs if o.required and o.name not in values]
     if len(required) == 1:
@@ -159,7 +159,8 @@ def _without_json(text: str, outputs: Sequence[Output], enums: Mapping[str, Sequ
         if one.type == "number":
             values[one.name] = text
         elif one.enum is not None and enums.get(one.enum):
-            values[one.name] = near_miss(text, enums[one.enum])
+            meant = near_miss(text, enums[one.enum])
+            values |= {one.name: meant} if meant is not None else {}
     return values
 
 
