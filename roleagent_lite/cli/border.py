@@ -1,0 +1,134 @@
+"""The border of the command line: every fault becomes one message and one exit code, once, here.
+
+Owns the process environment that must be set before heavy libraries, where libraries' noise goes, and how an
+error reaches the screen. Leaves out what commands do. Exit codes: 0 done; 1 fault or unexpected; 2 a setting,
+file or package is wrong; 3 a cap was reached; 4 a model could not answer; 5 finished, but some episodes ended
+in infrastructure errors; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from io import TextIOWrapper
+from pathlib import Path
+
+PARTIAL = 5
+_BEFORE_HEAVY_IMPORTS = {
+    "OMP_WAIT_POLICY": "PASSIVE",  # else two cores stall 5 to 40 times in OpenMP's busy wait
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else importing litellm goes to the network
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+_state: dict[str, Path | None] = {"log": None}
+
+
+def prepare_environment() -> None:
+    """Set what libraries read at import (the user's own values win) and remember keys so as to hide them."""
+    for name, value in _BEFORE_HEAVY_IMPORTS.items():
+        os.environ.setdefault(name, value)
+    for stream in (sys.stdout, sys.stderr):
+        # A model may say anything; a terminal that cannot show a character must not end the run.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    from roleagent_lite.redact import register_environment
+
+    register_environment()
+
+
+def use_run(path: Path) -> None:
+    """From here on warnings and the logs of libraries go to `log.txt` in the run directory, scrubbed."""
+    import logging
+
+    from roleagent_lite.redact import scrub
+
+    os.environ.setdefault("DSPY_CACHEDIR", str(path / "dspy"))
+    _state["log"] = path / "log.txt"
+
+    class Scrubbed(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return scrub(super().format(record))
+
+    class Late(logging.FileHandler):
+        def _open(self) -> TextIOWrapper:  # a run that is refused leaves no folder behind
+            Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+            return super()._open()
+
+    handler = Late(path / "log.txt", encoding="utf-8", errors="replace", delay=True)
+    handler.setFormatter(Scrubbed("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    logging.captureWarnings(True)
+
+
+def tell(message: str) -> None:
+    """One message to the person at the screen: standard error, never a key in it."""
+    from roleagent_lite.redact import scrub
+
+    print(scrub(message), file=sys.stderr, flush=True)
+
+
+def _save_traceback(error: BaseException) -> Path:
+    import tempfile
+    import traceback
+
+    from roleagent_lite.redact import scrub
+
+    text = scrub("".join(traceback.format_exception(error)))
+    path = _state["log"]
+    if path is None:
+        handle, name = tempfile.mkstemp(prefix="roleagent-lite-", suffix=".txt")
+        os.close(handle)
+        path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+    return path
+
+
+def guarded(job: Callable[[], object], debug: bool = False) -> int:
+    """Run `job`; its exit code. Prints one message for a fault; `debug` adds the traceback, scrubbed.
+
+    A SystemExit of the argument parser passes through (it has printed its own message).
+    """
+    from roleagent_lite.errors import RoleAgentError
+
+    try:
+        code = job()
+        return code if isinstance(code, int) else 0
+    except RoleAgentError as error:
+        caught: BaseException = error
+        message, exit_code = str(error) or type(error).__name__, error.exit_code
+    except KeyboardInterrupt as error:
+        caught = error
+        message, exit_code = "interrupted; what was finished is kept", 130
+    except BrokenPipeError:  # `roleagent-lite runs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # border: cli  # noqa: BLE001
+        caught = error
+        try:
+            where = f"; the details are in {_save_traceback(error)}"
+        except OSError as full:
+            where = f"; the details could not be saved ({full.strerror})"
+        message, exit_code = f"unexpected {type(error).__name__}: {error}{where}", 1
+    if debug:
+        import traceback
+
+        tell("".join(traceback.format_exception(caught)).rstrip())
+    tell(f"roleagent-lite: {message}")
+    return exit_code
+
+
+def ending_on_signals() -> None:
+    """SIGTERM (containers, batch systems) ends a run like Ctrl-C does: finished work is kept."""
+    import signal
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)

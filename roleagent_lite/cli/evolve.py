@@ -1,0 +1,132 @@
+"""`roleagent-lite evolve`: the main job, from flags to the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roleagent_lite.cli import settings as flag
+
+if TYPE_CHECKING:
+    from roleagent_lite.config import RunConfig
+
+Prompt = Annotated[
+    Path | None, typer.Option("--prompt", help="Start from your own prompt: text, TOML or JSON.")
+]
+Rounds = Annotated[int | None, typer.Option("--rounds", help="Rounds of playing and rewriting.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with --run (or the newest interrupted run) as it was set up.")
+]
+Replay = Annotated[
+    str | None, typer.Option("--replay", metavar="RUN", help="Play RUN again from its record; buys nothing.")
+]
+
+
+def interrupted_run(runs: Path) -> str:
+    """The newest run that was begun and not finished. Raises ConfigError where there is none."""
+    from roleagent_lite.cli.output import run_names
+    from roleagent_lite.cli.runs import describe
+    from roleagent_lite.errors import ConfigError
+
+    for name in reversed(run_names(runs)):
+        if describe(runs / name)["status"] == "interrupted":
+            return name
+    raise ConfigError(f"no interrupted run in {runs}/ to resume; `roleagent-lite runs` lists runs")
+
+
+def replayed(source: Path, target: Path) -> RunConfig:
+    """Set `target` up with the record of `source`, so that the same run can be played without a model.
+
+    Gives the settings of `source` with `limits.replay` on and no caps: nothing is bought.
+    """
+    from roleagent_lite.config import Budget
+    from roleagent_lite.store import Run
+
+    with Run.open(source) as old:
+        limits = old.config.limits.model_copy(update={"replay": True})
+        config = old.config.model_copy(update={"limits": limits, "budget": Budget()})
+        with Run.create(target, config) as new:
+            for event in old.events:
+                if event.kind in ("model", "note"):
+                    new.events.put(event)
+            for sent in old.dispatched:
+                new.dispatched.put(sent)
+            for call in old.calls:
+                new.calls.put(call)
+    return config
+
+
+def prepare(
+    flags: Mapping[str, Any], config: Path | None, sets: list[str] | None, runs: Path, *,
+    run: str | None, resume: bool, replay: str | None, prompt: Path | None,
+) -> tuple[Path, RunConfig]:  # fmt: skip
+    """The run directory and the settings that the flags ask for. Raises ConfigError."""
+    from roleagent_lite.cli.output import find_run, next_name
+    from roleagent_lite.errors import ConfigError
+
+    if replay is not None:
+        if resume:
+            raise ConfigError("--replay starts a run of its own: leave out --resume")
+        source = find_run(replay, runs)
+        target = runs / (run or next_name(f"{source.name}-replay", runs))
+        return target, replayed(source, target)
+    if resume:
+        path = find_run(run or interrupted_run(runs), runs)
+        if config is not None:
+            raise ConfigError("--resume uses the run's own settings: leave out --config")
+        config = path / "config.toml"
+    else:
+        path = runs / (run or next_name("evolve", runs))
+    if prompt is not None:
+        if flags.get("prompts") is not None:
+            raise ConfigError("--prompt and --prompts both name the starting prompt: give one of them")
+        flags = {**flags, "prompts": str(prompt.resolve())}
+    return path, flag.resolve(config, sets, flags)
+
+
+def command(
+    run: flag.Name = None,
+    model: flag.Model = None,
+    tasks: flag.Tasks = None,
+    agent: flag.Agent = None,
+    prompt: Prompt = None,
+    prompts: flag.Prompts = None,
+    rounds: Rounds = None,
+    seed: flag.Seed = None,
+    agent_model: flag.AgentModel = None,
+    world_model: flag.WorldModel = None,
+    reflector_model: flag.ReflectorModel = None,
+    judge_model: flag.JudgeModel = None,
+    base_url: flag.BaseUrl = None,
+    api_key_env: flag.KeyEnv = None,
+    max_usd: flag.MaxUsd = None,
+    max_calls: flag.MaxCalls = None,
+    price: flag.Price = None,
+    rpm: flag.Rpm = None,
+    tpm: flag.Tpm = None,
+    workers: flag.Workers = None,
+    resume: Resume = False,
+    replay: Replay = None,
+    config: flag.Config = None,
+    sets: flag.Sets = None,
+    runs: flag.Runs = Path("runs"),
+    json: flag.AsJson = False,
+) -> None:
+    """Play, learn from what went wrong, rewrite the prompt, and test it on sealed tasks."""
+    from roleagent_lite.cli.job import finish, watched
+
+    flags = {
+        "model": model, "tasks": tasks, "agent": agent, "prompts": prompts, "rounds": rounds, "seed": seed,
+        "agent_model": agent_model, "world_model": world_model, "reflector_model": reflector_model,
+        "judge_model": judge_model, "base_url": base_url, "api_key_env": api_key_env, "max_usd": max_usd,
+        "max_calls": max_calls, "price": price, "rpm": rpm, "tpm": tpm, "workers": workers,
+    }  # fmt: skip
+    path, settings = prepare(flags, config, sets, runs, run=run, resume=resume, replay=replay, prompt=prompt)
+    with watched("evolve", path, settings) as screen:
+        from roleagent_lite.jobs import evolve
+
+        evolve(settings, run_dir=path, listener=screen.listen)
+    finish(path, json)

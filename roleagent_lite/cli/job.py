@@ -1,0 +1,126 @@
+"""What `evolve` and `eval` share on the screen: who watches, what an interrupt says, the result at the end.
+
+Owns the words around a job. Leaves out the job (jobs) and the report (report).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from roleagent_lite.cli import border
+from roleagent_lite.cli.output import dollars, emit, interval, table
+
+if TYPE_CHECKING:
+    from roleagent_lite.cli.progress import Screen
+    from roleagent_lite.config import RunConfig
+
+_NAMES = {"test": "sealed test", "dev": "dev", "train": "training"}
+
+
+def key_hint(config: RunConfig) -> str | None:
+    """How to use a key that lies in the environment and that no role would use; None = nothing to say."""
+    from roleagent_lite.lm.catalog import key_line
+    from roleagent_lite.types import ROLES
+
+    if any(config.model_for(role).partition(":")[0] != "embedded" for role in ROLES):
+        return None
+    return key_line()
+
+
+@contextmanager
+def watched(job: str, path: Path, config: RunConfig) -> Iterator[Screen]:
+    """Progress on standard error while the job runs; an interrupt says how to go on, a stop where it got to.
+
+    Raises Interrupted for Ctrl-C and SIGTERM, and whatever the job raises.
+    """
+    from roleagent_lite.cli.progress import Screen
+    from roleagent_lite.errors import BudgetStop, Interrupted
+
+    border.use_run(path)
+    border.ending_on_signals()
+    border.tell(f"run {path.name} in {path}")
+    hint = key_hint(config)
+    if hint:
+        border.tell(hint)
+    again = f"roleagent-lite {job} --resume --run {path.name}"
+    try:
+        with Screen() as screen:
+            yield screen
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; what was finished is kept in {path}. Go on with: {again}") from None
+    except BudgetStop:
+        border.tell(f"stopped at a cap. Go on with a higher one: {again} --max-usd or --max-calls")
+        if (path / "report.md").is_file():
+            border.tell(f"partial report: {path / 'report.md'}")
+        raise
+
+
+def summary(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The machine's result: report.json without the prompts' texts and the rounds."""
+    kept = ("run", "status", "seed", "final", "choice", "sealed", "systems", "outcomes", "moves", "spend")
+    return {"dir": str(path), "report": str(path / "report.md"), **{k: data.get(k) for k in kept}}
+
+
+def words(data: dict[str, Any], path: Path) -> str:
+    """The reader's result: the verdict, a line a split and prompt, what it cost, where the report is."""
+    parts = []
+    if data.get("sealed"):
+        parts.append(data["sealed"]["words"])
+    elif data.get("choice"):
+        parts.append(f"The seed prompt stays: {data['choice']}.")
+    rows = []
+    for one in data["systems"]:
+        s = one["success"]
+        name = {data.get("seed"): "seed", data.get("final"): "final"}.get(
+            one["prompt_set"], one["prompt_set"][:8]
+        )
+        if data.get("seed") == data.get("final") == one["prompt_set"]:
+            name = "seed"
+        steps = "unknown" if one["mean_steps"] is None else f"{one['mean_steps']:.1f}"
+        rows.append(
+            [
+                _NAMES.get(one["split"], one["split"]),
+                name,
+                f"{s['k']} of {s['n']}",
+                interval(s["mean"], s["low"], s["high"]),
+                steps,
+                str(one["errors"]),
+            ]
+        )
+    if rows:
+        parts.append(table(["tasks", "prompt", "solved", "95 % interval", "steps", "errors"], rows))
+    parts.append(cost(data["spend"]))
+    parts.append(f"report: {path / 'report.md'}")
+    return "\n\n".join(parts)
+
+
+def cost(spend: list[dict[str, Any]]) -> str:
+    """One line on calls, tokens and dollars of all roles; unknown stays unknown."""
+    calls = sum(s["calls"] for s in spend)
+    if not calls:
+        return "no call was made"
+    tokens = sum(s["unknown_tokens"] for s in spend)
+    money = sum(s["unknown_dollars"] for s in spend)
+    known = dollars(sum(s["dollars"] for s in spend)) if money < calls else "dollars unknown"
+    sent, cached, got = (sum(s[k] for s in spend) for k in ("input", "cached", "output"))
+    line = f"{calls:,} calls, {sent:,} tokens in ({cached:,} cached), {got:,} out, {known}"
+    line += f"; tokens unknown for {tokens} calls" if tokens else ""
+    return line + (f"; price unknown for {money} calls" if 0 < money < calls else "")
+
+
+def finish(path: Path, as_json: bool) -> None:
+    """Print the result; exit code 5 where episodes were left out because something broke."""
+    data = json.loads((path / "report.json").read_text(encoding="utf-8"))
+    emit(summary(data, path), words(data, path), as_json)
+    broken = sum(one["errors"] for one in data["systems"])
+    if broken:
+        border.tell(
+            f"{broken} episodes ended in infrastructure errors and are left out; the report lists them"
+        )
+        raise typer.Exit(border.PARTIAL)

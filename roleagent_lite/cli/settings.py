@@ -1,0 +1,132 @@
+"""Flags shared by commands, and how flags become a RunConfig.
+
+Owns names and help texts of the flags and the reading of `--set key=value`. Leaves out defaults and ranges:
+those are config's, and a flag that is not given says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from roleagent_lite.config import RunConfig
+
+_MODELS, _SPEND, _JOB = "Models", "Spending and speed", "The job"
+
+Name = Annotated[str | None, typer.Option("--run", help="Name of the run; the same name resumes it.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs.")]
+Config = Annotated[Path | None, typer.Option("--config", help="Settings as TOML; flags win over it.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, such as wia.gamma=0.9 (repeatable)."),
+]
+Tasks = Annotated[str | None, typer.Option("--tasks", help="A shipped task set or a JSONL file.")]
+Agent = Annotated[
+    str | None, typer.Option("--agent", help="generate, choose, auto, random, or your own module:Callable.")
+]
+Prompts = Annotated[str | None, typer.Option("--prompts", help="Shipped prompt version or your own folder.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of draws and environments.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model", help="embedded, embedded:FILE.gguf, or a provider's name such as openai/gpt-5-mini."
+    ),
+]
+AgentModel = Annotated[str | None, typer.Option("--agent-model", help="Model that plays.")]
+WorldModel = Annotated[str | None, typer.Option("--world-model", help="Model that diagnoses and retrieves.")]
+ReflectorModel = Annotated[str | None, typer.Option("--reflector-model", help="Model that rewrites prompts.")]
+JudgeModel = Annotated[str | None, typer.Option("--judge-model", help="Model that judges, where asked to.")]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option("--base-url", help="An OpenAI-compatible server, such as http://127.0.0.1:11434/v1."),
+]
+KeyEnv = Annotated[str | None, typer.Option("--api-key-env", help="Variable that holds the key.")]
+MaxUsd = Annotated[float | None, typer.Option("--max-usd", help="Stop before all roles together cost more.")]
+MaxCalls = Annotated[int | None, typer.Option("--max-calls", help="Stop after so many calls of all roles.")]
+Price = Annotated[
+    str | None, typer.Option("--price", metavar="IN/OUT", help="Dollars per million tokens, where not known.")
+]
+Rpm = Annotated[int | None, typer.Option("--rpm", help="Calls a minute at most.")]
+Tpm = Annotated[int | None, typer.Option("--tpm", help="Tokens a minute at most.")]
+Workers = Annotated[int | None, typer.Option("--workers", help="Episodes played at once.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, nothing else.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a run (see `runs`) or its folder.")]
+
+# Where each flag lands in the config.
+_PLACES = {
+    "model": ("model",),
+    "agent_model": ("models", "agent"),
+    "world_model": ("models", "world"),
+    "reflector_model": ("models", "reflector"),
+    "judge_model": ("models", "judge"),
+    "tasks": ("tasks",),
+    "agent": ("agent",),
+    "prompts": ("prompts",),
+    "seed": ("seed",),
+    "workers": ("workers",),
+    "rounds": ("evolve", "rounds"),
+    "max_usd": ("budget", "max_usd"),
+    "max_calls": ("budget", "max_calls"),
+    "price": ("budget", "price"),
+    "rpm": ("limits", "rpm"),
+    "tpm": ("limits", "tpm"),
+    "base_url": ("limits", "base_url"),
+    "api_key_env": ("limits", "api_key_env"),
+    "replay": ("limits", "replay"),
+}
+
+
+def _put(into: dict[str, Any], place: Sequence[str], value: Any) -> None:
+    for part in place[:-1]:
+        into = into.setdefault(part, {})
+    into[place[-1]] = value
+
+
+def parse_sets(pairs: Sequence[str]) -> dict[str, Any]:
+    """`["wia.gamma=0.9"]` as nested tables. Values are read as TOML where they are, else as text.
+
+    Raises ConfigError for a pair without `=`, without a key, or that puts a value where a table stands.
+    """
+    import tomllib
+
+    from roleagent_lite.errors import ConfigError
+
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, raw = pair.partition("=")
+        parts = [p.strip() for p in key.split(".")]
+        if not equals or not all(parts):
+            raise ConfigError(f"--set takes KEY=VALUE, found '{pair}'; for example --set wia.gamma=0.9")
+        try:
+            value: Any = tomllib.loads(f"x = {raw}")["x"]
+        except tomllib.TOMLDecodeError:
+            value = raw
+        try:
+            _put(values, parts, value)
+        except (TypeError, AttributeError):
+            raise ConfigError(f"--set {pair}: '{parts[0]}' was given a plain value before") from None
+    return values
+
+
+def nested(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags that were given (not None), each at its place in the config. KeyError: a name with no place."""
+    values: dict[str, Any] = {}
+    for name, value in flags.items():
+        if value is not None:
+            _put(values, _PLACES[name], value)
+    return values
+
+
+def resolve(config_file: Path | None, sets: Sequence[str] | None, flags: Mapping[str, Any]) -> RunConfig:
+    """File, then `--set`, then flags: the later wins. Raises ConfigError; registers secrets inside URLs."""
+    from roleagent_lite.config import load, merge
+    from roleagent_lite.redact import register_url
+
+    register_url(flags.get("base_url"))
+    config = load(config_file, merge(parse_sets(sets or ()), nested(flags)))
+    register_url(config.limits.base_url)
+    return config

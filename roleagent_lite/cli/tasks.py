@@ -1,0 +1,78 @@
+"""`roleagent-lite tasks`: shipped task sets with their counts, or a check of one task file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+import typer
+
+from roleagent_lite.cli.settings import AsJson
+
+Action = Annotated[
+    str | None, typer.Argument(metavar="[check]", help="`check FILE` reads one set and its tasks.")
+]
+File = Annotated[
+    str | None, typer.Argument(metavar="[FILE]", help="A JSONL file or the name of a shipped set.")
+]
+Play = Annotated[bool, typer.Option("--env/--no-env", help="With check: also try each environment.")]
+
+
+def describe(name: str) -> dict[str, Any]:
+    """One set as plain data: name, environments, counts per split, task types. Raises ConfigError."""
+    from roleagent_lite.tasksets import file_hash, load_tasks
+
+    tasks = load_tasks(name)
+    return {
+        "name": name,
+        "envs": sorted({t.env for t in tasks}),
+        "splits": dict(Counter(t.split for t in tasks)),
+        "types": dict(sorted(Counter(str(t.params.get("type", "")) for t in tasks).items())),
+        "hash": file_hash(name),
+    }
+
+
+def check(name: str, play: bool) -> dict[str, Any]:
+    """`describe` plus `problems`: what the environments' checker says, one entry a distinct complaint."""
+    from roleagent_lite.tasksets import load_tasks
+
+    found = describe(name)
+    problems: list[str] = []
+    if play:
+        from roleagent_lite.envs import registry
+        from roleagent_lite.envs.checker import check as check_env
+
+        tried: Counter[str] = Counter()
+        for task in load_tasks(name):
+            if tried[task.env] >= 5:  # the same class again would say the same
+                continue
+            tried[task.env] += 1
+            problems += [f"task {task.id}: {p}" for p in check_env(registry.spec(task.env).make, task)]
+    return {**found, "problems": problems}
+
+
+def command(action: Action = None, file: File = None, env: Play = True, json: AsJson = False) -> None:
+    """List shipped task sets, or check a task file: `tasks check FILE`."""
+    from roleagent_lite.cli.output import emit, flat, table
+    from roleagent_lite.content import room
+    from roleagent_lite.errors import ConfigError, nearest
+
+    if action is not None:
+        if action != "check":
+            raise ConfigError(f"tasks knows `check`, not '{action}'{nearest(action, ['check'])}")
+        if file is None:
+            raise ConfigError("tasks check needs a file: roleagent-lite tasks check FILE.jsonl")
+        found = check(file, env)
+        text = f"{found['name']}: {flat(found['splits'])}; environments {', '.join(found['envs'])}"
+        text += "\n" + ("\n".join(found["problems"]) if found["problems"] else "no problems found")
+        emit(found, text, json)
+        if found["problems"]:
+            raise typer.Exit(1)
+        return
+    base = room("tasks")
+    sets = [describe(str(p.relative_to(base).with_suffix(""))) for p in sorted(base.rglob("*.jsonl"))]
+    rows = [
+        [s["name"], ", ".join(s["envs"]), *(str(s["splits"].get(k, 0)) for k in ("train", "dev", "test"))]
+        for s in sets
+    ]
+    emit(sets, table(["set", "environment", "train", "dev", "test"], rows), json)
