@@ -22,7 +22,7 @@ from roleagent_lite.errors import ConfigError, nearest
 Kind = Literal["embedded", "http", "provider"]
 
 # Servers that speak OpenAI's chat dialect on this machine, with the variable that moves them.
-_LOCAL = {
+LOCAL = {
     "ollama": ("http://127.0.0.1:11434", ("OLLAMA_API_BASE", "OLLAMA_HOST")),
     "ollama_chat": ("http://127.0.0.1:11434", ("OLLAMA_API_BASE", "OLLAMA_HOST")),
     "lm_studio": ("http://127.0.0.1:1234/v1", ("LM_STUDIO_API_BASE",)),
@@ -30,7 +30,7 @@ _LOCAL = {
     "llamafile": ("http://127.0.0.1:8080/v1", ("LLAMAFILE_API_BASE",)),
 }
 # Prefixes that only say "speaks OpenAI's dialect": dropped where a base URL is given.
-_GENERIC = {"openai", "openai_like", "custom_openai", "vllm", *_LOCAL}
+_GENERIC = {"openai", "openai_like", "custom_openai", "vllm", *LOCAL}
 
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -101,11 +101,11 @@ def parse(spec: str, limits: Limits, environ: Mapping[str, str] | None = None) -
     elif "@http" in spec:
         name, _, url = spec.partition("@")
     provider, _, rest = name.partition("/")
-    known = rest and (provider in KEY_VARIABLES or provider in _LOCAL or provider in _OWN_CREDENTIALS)
+    known = rest and (provider in KEY_VARIABLES or provider in LOCAL or provider in _OWN_CREDENTIALS)
     if provider == "openai" and not url:
         url = env.get("OPENAI_BASE_URL") or env.get("OPENAI_API_BASE")
-    if provider in _LOCAL and rest and not url:
-        default, variables = _LOCAL[provider]
+    if provider in LOCAL and rest and not url:
+        default, variables = LOCAL[provider]
         url = next((env[v] for v in variables if env.get(v)), default)
     if url and (not known or provider in _GENERIC):
         model = rest if provider in _GENERIC and rest else name
@@ -136,7 +136,7 @@ def _provider(spec: str, name: str, url: str | None, limits: Limits, env: Mappin
     if variables is None:  # LiteLLM knows many more; it finds their keys by itself
         variables = (f"{provider.upper()}_API_KEY",)
     key, source = _key(limits, variables, env, needed=url is None and provider in KEY_VARIABLES, spec=spec)
-    bases = (url.rstrip("/"),) if url else ()
+    bases = candidates(url)[:1] if url else ()
     redact.register_url(url)
     target = bases[0] if bases else f"https://{provider}"
     return Address("provider", spec, name, provider, bases, key, source, proxy_for(target, env))

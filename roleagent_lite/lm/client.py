@@ -40,8 +40,8 @@ class ProviderModel:
         self._address = address
         self._note = note or (lambda _: None)
         options: dict[str, Any] = {"timeout": timeout}
-        if address.key:
-            options["api_key"] = address.key
+        if address.key or address.bases:  # a server of one's own may need none, but DSPy insists
+            options["api_key"] = address.key or "none"
         if address.bases:
             options["api_base"] = address.bases[0]
         try:
@@ -66,14 +66,15 @@ class ProviderModel:
                 with dspy.context(disable_history=True):
                     response = await self._lm.acall(request=self._typed(request))
             except LMError as error:
-                note = None
-                if error.status in (400, 422) or error.status is None:
-                    said = faults.Said(error.message, str(error.provider_code or ""))
-                    note = self.quirks.learn(said, sent) if error.status else None
-                if note is None:
-                    raise self._ours(error) from None
-                self._note(f"{self.name}: {note}")
-                continue
+                ours = self._ours(error)
+                if isinstance(ours, UnsupportedRequest):
+                    if dialect.body(request, self.name, self.quirks) != sent:
+                        continue  # another call learned it meanwhile
+                    note = self.quirks.learn(_said(error), sent)
+                    if note is not None:
+                        self._note(f"{self.name}: {note}")
+                        continue
+                raise ours from None
             return self._reply(response, time.perf_counter() - start)
 
     def _typed(self, request: Request) -> Any:
@@ -109,7 +110,7 @@ class ProviderModel:
             elif part.type == "refusal":
                 refusal += part.text
         for change in response.adaptations:
-            self._note(f"{self.name}: {change}")
+            self._note(f"{self.name}: {change.field} was {change.action} ({change.reason})")
         answer, inner = split(whole(text))
         thought = "\n".join([*thinking, *([inner] if inner else [])])
         finish = _FINISH.get(response.finish_reason, "stop")
@@ -131,7 +132,7 @@ class ProviderModel:
         """DSPy's error as ours: by status where there is one, else by what it is."""
         from dspy.utils import exceptions as theirs
 
-        said = faults.Said(faults.scrubbed(error.message or str(error)), str(error.provider_code or ""))
+        said = _said(error)
         status = error.status
         classes = (
             (theirs.LMNotConfiguredError, 401), (theirs.LMAuthError, 401), (theirs.LMBillingError, 402),
@@ -146,9 +147,35 @@ class ProviderModel:
         if status is None and isinstance(error, theirs.LMTimeoutError):
             return TransientModelError(f"{self.name}: no whole answer in time (limits.timeout)")
         if status is None and isinstance(error, theirs.LMTransportError):
-            if re.search(r"refused|resolve|unreachable|getaddrinfo|connect", said.message, re.IGNORECASE):
+            if re.search(
+                r"refused|resolve|unreachable|getaddrinfo|name or service|(cannot|failed to) connect",
+                said.message,
+                re.IGNORECASE,
+            ):
                 return faults.Unreachable(f"cannot reach the server of {self.name} {where}: {said.message}")
             return TransientModelError(f"{self.name}: stream cut ({said.message})")
         if status is None:
             return TransientModelError(f"{self.name}: {said.message}")
-        return faults.judge(status, said, self._address, where, error.retry_after)
+        return faults.judge(status, said, self._address, where, _wait(error))
+
+
+def _said(error: Any) -> faults.Said:
+    """What the provider said, without the advice that DSPy appends for its own users."""
+    words = (error.message or str(error)).partition("To fix:")[0].partition("credential came from")[0]
+    words = re.sub(r"^(litellm\.)?\w+Error: (\w+Error: )?", "", words)
+    return faults.Said(faults.scrubbed(words), str(error.provider_code or ""))
+
+
+def _wait(error: Any) -> float | None:
+    """The wait the provider asked for; LiteLLM drops the header on the way and keeps it on its own error."""
+    if error.retry_after is not None:
+        return float(error.retry_after)
+    at: BaseException | None = error
+    while at is not None:
+        headers = getattr(at, "litellm_response_headers", None) or getattr(
+            getattr(at, "response", None), "headers", None
+        )
+        if headers:
+            return faults.retry_after(headers)
+        at = at.__cause__ or at.__context__
+    return None

@@ -18,6 +18,10 @@ from roleagent_lite.lm.faults import Said
 from roleagent_lite.lm.thinking import split, whole
 from roleagent_lite.types import Message, Reply, Request, Usage
 
+_NO_SYSTEM = re.compile(
+    r"system (role|message|prompt|instruction)|\brole\b.{0,40}\bsystem|\bsystem\b.{0,40}(not|n't|only)"
+    r"|alternat|\broles? must|conversation roles|developer instruction|consecutive"
+)
 _FINISH = {
     "stop": "stop", "length": "length", "max_tokens": "length", "content_filter": "content_filter",
     "tool_calls": "stop", "function_call": "stop", "end_turn": "stop", "stop_sequence": "stop",
@@ -55,7 +59,7 @@ class Quirks:
             return "the seed was not applied: the server refuses it"
         roles = [m["role"] for m in sent["messages"]]
         strict = "system" in roles or any(a == b for a, b in pairwise(roles))
-        if self.system and strict and re.search(r"system|\brole|alternat|conversation roles", text):
+        if self.system and strict and _NO_SYSTEM.search(text):
             self.system = False
             return "the system text was folded into the first user turn: the server refuses role 'system'"
         return None

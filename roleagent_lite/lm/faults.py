@@ -100,7 +100,7 @@ def said(value: Any) -> Said:
 def scrubbed(text: str) -> str:
     """One line of at most 300 characters, without keys."""
     text = re.sub(r"\s+", " ", scrub(text)).strip()
-    return text if len(text) <= 300 else text[:297] + "…"
+    return text if len(text) <= 300 else text[:299] + "…"
 
 
 def says_model(body: str) -> bool:

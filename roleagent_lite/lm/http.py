@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from roleagent_lite.errors import (
     ConfigError,
-    ContextTooLong,
     FatalModelError,
     ModelError,
     TransientModelError,
@@ -94,13 +93,13 @@ class HttpModel:
             if status < 300:
                 return self._read(text, headers.get("Content-Type", ""), url, time.perf_counter() - start)
             error = faults.classify(status, headers, text, self._address, shown(url))
-            if status in (400, 422, 500) and not error.fatal:
+            if status in (400, 422, 500) and isinstance(error, UnsupportedRequest | TransientModelError):
+                if dialect.body(request, self.name, self.quirks) != sent:
+                    continue  # another call learned it meanwhile
                 note = self.quirks.learn(faults.read(text), sent)
-                if note is not None and not isinstance(error, ContextTooLong):
+                if note is not None:
                     self._note(f"{self.name}: {note}")
                     continue
-                if note is None and dialect.body(request, self.name, self.quirks) != sent:
-                    continue  # another call learned it meanwhile
             if error.status == 404 and error.fatal:
                 raise await self._unknown_model(error)
             raise error
