@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -130,8 +131,11 @@ def _prompts(config: RunConfig, prompt_file: str | Path | None) -> Prompts:
     return prompts.override(prompt_file) if prompt_file is not None else prompts
 
 
-def _start(run: Run, config: RunConfig, sets: TaskSets, seed: PromptSet) -> None:
-    """Record what the run starts from; refuse to go on from anything else. Raises ConfigError naming it."""
+def _beginning(run: Run, config: RunConfig, sets: TaskSets, seed: PromptSet) -> dict[str, Any]:
+    """What the run starts from, as its event `start` says it.
+
+    Raises ConfigError where the run was started from another task file or seed prompt, naming which.
+    """
     data = {
         "version": roleagent_lite.__version__,
         "tasks_hash": sets.hash,
@@ -146,10 +150,34 @@ def _start(run: Run, config: RunConfig, sets: TaskSets, seed: PromptSet) -> None
                 f"run {run.dir} was started with another {what} ({key} {before.data.get(key)} then, "
                 f"{data[key]} now); use another --run name, or restore the file to resume"
             )
-    run.record("start", "start", data)
-    run.prompt_sets.put(seed)
-    for task in (*sets.train, *sets.dev, *sets.test):
-        run.tasks.put(task)
+    return data
+
+
+@asynccontextmanager
+async def _opened(
+    config: RunConfig,
+    run_dir: str | Path | None,
+    sets: TaskSets,
+    seed: PromptSet,
+    models: Mapping[Role, Model] | None,
+    listener: Listener | None,
+) -> AsyncIterator[tuple[Run, Models, _Session, Listener | None]]:
+    """The run, its models and its session; a listener that knows the dollars spent so far."""
+    with Run.create(_directory(run_dir), config) as run:
+        data = _beginning(run, config, sets, seed)
+        async with open_models(config, run, overrides=models, listener=listener) as pool:
+            run.record("start", "start", data)
+            run.prompt_sets.put(seed)
+            for task in (*sets.train, *sets.dev, *sets.test):
+                run.tasks.put(task)
+            with _Session(run, pool.ledger) as session:
+                yield run, pool, session, _counting(listener, pool.ledger)
+
+
+def _counting(listener: Listener | None, ledger: Ledger) -> Listener | None:
+    if listener is None:
+        return None
+    return lambda progress: listener(replace(progress, dollars=ledger.snapshot().total.dollars))
 
 
 async def evolve_async(
@@ -168,16 +196,13 @@ async def evolve_async(
     prompts = _prompts(config, prompt_file)
     seed = prompts.seed_set()
     sets = task_sets(config.tasks, dev=config.evolve.dev, test=config.evolve.test)
-    with Run.create(_directory(run_dir), config) as run:
-        async with open_models(config, run, overrides=models, listener=listener) as pool:
-            _start(run, config, sets, seed)
-            with _Session(run, pool.ledger) as session:
-                _announce(planned(config, prompts, seed, sets), run, pool, listener)
-                evolution = await run_evolution(
-                    config, run, pool, tasks=sets, prompts=prompts, seed_set=seed, listener=listener
-                )
-                results = await _sealed_test(config, run, pool, sets, prompts, evolution, listener)
-        return EvolveResult(run.dir, session.report, evolution, results)
+    async with _opened(config, run_dir, sets, seed, models, listener) as (run, pool, session, told):
+        _announce(planned(config, prompts, seed, sets), run, pool, told)
+        evolution = await run_evolution(
+            config, run, pool, tasks=sets, prompts=prompts, seed_set=seed, listener=told
+        )
+        results = await _sealed_test(config, run, pool, sets, prompts, evolution, told)
+    return EvolveResult(run.dir, session.report, evolution, results)
 
 
 async def _sealed_test(
@@ -193,11 +218,11 @@ async def _sealed_test(
     systems = {"seed": evolution.seed, "best": evolution.best}
     if evolution.best.id == evolution.seed.id:
         del systems["best"]
-    asker = Asker(pool, prompts, max_tokens=config.limits.max_tokens)
+    asker = _asker(config, pool, prompts)
     return tuple(
         [
             await score(
-                agent=make_agent(config.agent, asker, prompt_set),
+                agent=make_agent(config.agent, asker, prompt_set, config.wia),
                 tasks=sets.test,
                 run=run,
                 models=pool,
@@ -238,25 +263,24 @@ async def evaluate_async(
     prompts = _prompts(config, prompt_file)
     seed = prompts.seed_set()
     sets = one_split(config.tasks, split, limit)
-    with Run.create(_directory(run_dir), config) as run:
-        async with open_models(config, run, overrides=models, listener=listener) as pool:
-            _start(run, config, sets, seed)
-            with _Session(run, pool.ledger) as session:
-                _announce(planned_evaluation(config, prompts, seed, sets.of(split)), run, pool, listener)
-                result = await score(
-                    agent=make_agent(
-                        config.agent, Asker(pool, prompts, max_tokens=config.limits.max_tokens), seed
-                    ),
-                    tasks=sets.of(split),
-                    run=run,
-                    models=pool,
-                    config=config,
-                    suite=split,
-                    system="seed",
-                    round=0,
-                    listener=listener,
-                )
-        return EvalResult(run.dir, session.report, result)
+    async with _opened(config, run_dir, sets, seed, models, listener) as (run, pool, session, told):
+        _announce(planned_evaluation(config, prompts, seed, sets.of(split)), run, pool, told)
+        result = await score(
+            agent=make_agent(config.agent, _asker(config, pool, prompts), seed, config.wia),
+            tasks=sets.of(split),
+            run=run,
+            models=pool,
+            config=config,
+            suite=split,
+            system="seed",
+            round=0,
+            listener=told,
+        )
+    return EvalResult(run.dir, session.report, result)
+
+
+def _asker(config: RunConfig, pool: Models, prompts: Prompts) -> Asker:
+    return Asker(pool, prompts, max_tokens=config.limits.max_tokens)
 
 
 def _run(work: Coroutine[Any, Any, T], name: str) -> T:

@@ -38,6 +38,7 @@ class Shop:
     means: Means
     shown: str  # name of the WIA feedback
     solved: list[demos.Demo] = field(default_factory=list)
+    parent: PromptSet | None = None  # of this round, once it has played
     proposal: Proposal | None = None
     accepted: PromptSet | None = None
 
@@ -65,6 +66,7 @@ class Adapter:
         if tasks[0].split == "dev":
             shop.pool.dev[prompt_set.id] = {p.task.id: p.success for p in played}
             return played
+        shop.parent = shop.parent or prompt_set
         shop.solved += [
             demos.demo(p.task, t, p.credits.get(t.id)) for p in played for t in p.trajectories if t.solved
         ]
@@ -161,8 +163,11 @@ class RoundEnd:
         shop.bridge.check()
         if shop.clock.round > self._ended:
             self._ended = shop.clock.round
+            if shop.proposal is None and shop.parent is not None:  # GEPA saw only full scores and went on
+                skipped = Proposal("", None, "no failures to learn from: every attempt was solved")
+                _record(shop, shop.parent, None, skipped, Verdict(False, 0, 0, 0, skipped.why))
             shop.bridge.call(shop.world.end_round(self._ended, shop.accepted))
-            shop.proposal = shop.accepted = None
+            shop.parent = shop.proposal = shop.accepted = None
         return self._ended >= self._rounds
 
 

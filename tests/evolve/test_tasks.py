@@ -41,7 +41,7 @@ def test_sets_have_the_sizes_asked_for(tmp_path: Path) -> None:
     sets = task_sets(write(tmp_path / "t.jsonl", {"train": 7, "dev": 5, "test": 6}), dev=3, test=50)
     assert sets.counts == {"train": 7, "dev": 3, "test": 6}
     assert {t.split for t in sets.of("dev")} == {"dev"}
-    ids = [t.id for split in ("train", "dev", "test") for t in sets.of(split)]  # type: ignore[arg-type]
+    ids = [t.id for split in ("train", "dev", "test") for t in sets.of(split)]
     assert len(ids) == len(set(ids))
 
 
