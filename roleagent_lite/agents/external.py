@@ -28,12 +28,15 @@ def load_callable(spec: str) -> Callable[..., Any]:
     """What `module:callable` names; modules of the working directory count. Raises ConfigError."""
     module_name, _, attribute = spec.partition(":")
     here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"agent '{spec}': cannot import module '{module_name}': {error}") from None
+    except Exception as error:  # border: the user's module
+        raise ConfigError(f"agent '{spec}': cannot import module '{module_name}': {error!r}") from error
+    finally:
+        sys.path.remove(here)
+        if here not in sys.path:  # last, so that a file there cannot hide a library imported later
+            sys.path.append(here)
     for part in attribute.split("."):
         if not hasattr(found, part):
             names = [n for n in vars(found) if not n.startswith("_")] if hasattr(found, "__dict__") else []

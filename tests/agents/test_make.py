@@ -1,0 +1,53 @@
+"""Agents by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from roleagent_lite.agents import AGENTS, make_agent
+from roleagent_lite.agents.chance import RandomAgent
+from roleagent_lite.agents.external import ExternalAgent
+from roleagent_lite.agents.generate import GenerateAgent
+from roleagent_lite.config import Wia
+from roleagent_lite.errors import ConfigError
+from roleagent_lite.types import Request, View
+from tests.agents.make import SEED, asker, view
+
+PLAIN = asker(lambda _: '{"action": "take key"}')
+
+
+def plays_door(v: View, prompts: object, ask: object) -> str:
+    return "open door"
+
+
+def test_names_and_what_they_make() -> None:
+    assert set(AGENTS) == {"generate", "choose", "auto", "random"}
+    assert isinstance(make_agent("generate", PLAIN, SEED), GenerateAgent)
+    assert isinstance(make_agent("random", PLAIN, SEED), RandomAgent)
+    assert isinstance(make_agent("auto", PLAIN, SEED), GenerateAgent)
+    assert make_agent("generate", PLAIN, SEED).prompt_set is SEED
+    with pytest.raises(ConfigError, match=r"no agent 'genrate'; did you mean 'generate'.*module:callable"):
+        make_agent("genrate", PLAIN, SEED)
+
+
+def test_auto_is_choose_where_the_model_can_score() -> None:
+    chooses = make_agent("auto", asker(lambda _: "{}", can_score=True), SEED)
+    assert type(chooses) is type(make_agent("choose", PLAIN, SEED))
+    assert not isinstance(chooses, GenerateAgent)
+
+
+async def test_the_setting_predict_reaches_the_agent() -> None:
+    seen: list[Request] = []
+
+    def rule(request: Request) -> str:
+        seen.append(request)
+        return '{"action": "take key"}'
+
+    await make_agent("generate", asker(rule), SEED, Wia(predict="off")).act(view())
+    assert seen[0].schema is not None and "predictions" not in seen[0].schema["properties"]
+
+
+async def test_the_users_own_agent_by_path() -> None:
+    own = make_agent("tests.agents.test_make:plays_door", PLAIN, SEED)
+    assert isinstance(own, ExternalAgent)
+    assert (await own.act(view())).action == "open door"

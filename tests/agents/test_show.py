@@ -1,0 +1,71 @@
+"""What an agent shows its model, and what it makes of an answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from roleagent_lite.agents.show import (
+    MAX_SHOWN,
+    clip,
+    decision_from,
+    history,
+    predictions_from,
+    select,
+    view_inputs,
+)
+from roleagent_lite.ask import Answer
+from roleagent_lite.errors import ConfigError
+from tests.agents.make import V1, step, view
+
+
+def test_history_shows_actions_and_outcomes_but_not_the_present_observation_twice() -> None:
+    steps = [step("look around", "A hall."), step("fly", valid=False), step("take key", "You take the key.")]
+    assert history(steps) == "> look around\nA hall.\n> fly  (not admissible)\nNothing happens.\n> take key"
+    assert history([]) == ""
+
+
+def test_long_observations_of_the_past_are_cut_with_a_mark() -> None:
+    assert clip("x" * (MAX_SHOWN + 1)).endswith("…") and len(clip("x" * (MAX_SHOWN + 1))) == MAX_SHOWN
+    assert clip(" short ") == "short"
+    assert clip("abcdef", 3) == "ab…"
+
+
+def test_a_view_offers_every_input_of_act() -> None:
+    shown = view_inputs(view(history=(step("take key"),), step=2, note="Careful."))
+    assert set(V1.module("act").inputs) <= set(shown)
+    assert shown["progress"] == "Step 2 of 6."
+    assert shown["actions"].splitlines()[1] == "take key"
+    assert (shown["note"], shown["history"]) == ("Careful.", "> take key")
+
+
+def test_a_prompt_file_gets_what_it_asks_for_and_no_more() -> None:
+    file = replace(V1.module("act"), inputs={"task": "", "observation": ""})
+    assert set(select(file, view_inputs(view()))) == {"task", "observation"}
+    with pytest.raises(ConfigError, match=r"act\.toml.*the input 'histroy'; did you mean 'history'"):
+        select(replace(file, inputs={"histroy": ""}), view_inputs(view()))
+
+
+@pytest.mark.parametrize(
+    ("found", "horizon", "expected"),
+    [
+        (["a", "b"], 2, ("a", "b")),
+        (["a"], 3, ("a", None, None)),
+        (["a", None, "c", "d"], 2, ("a", None)),
+        (None, 1, (None,)),
+        (["a"], 0, ()),
+    ],
+)
+def test_there_are_as_many_predictions_as_steps_foretold(
+    found: list[str | None] | None, horizon: int, expected: tuple[str | None, ...]
+) -> None:
+    assert predictions_from(Answer({"predictions": found}), horizon) == expected
+
+
+def test_a_decision_keeps_thought_wording_and_calls() -> None:
+    answer = Answer({"action": "take key", "thought": "t"}, ("c1", "c2"), text="said", reasoning="r")
+    decision = decision_from(answer, 1)
+    assert (decision.action, decision.thought, decision.said) == ("take key", "t", "said")
+    assert decision.call_ids == ("c1", "c2") and decision.predictions == (None,)
+    assert decision_from(replace(answer, values={"action": "x", "thought": None}), 0).thought == "r"
