@@ -98,7 +98,7 @@ def test_an_environment_in_a_few_lines_fits_the_protocol() -> None:
         types.Task("t", "toy", "go", params={"a": [1, {"b": None}]}),
         types.Call("k", "m", None, ASKED, types.Reply("a", scores=((-0.5, -1.0), ()))),
         trajectory(steps=(Step("o", "a", "p", predictions=("x", None), state_key="k"),), error="trace"),
-        types.Credit("t", ((0.5, None),), (0.5,), (1.0,), (1.5,), (0,), (0.1,), -0.2, (-0.1,), (1,), {"a": 1}),
+        types.Credit("t", ((0.5, None),), (0.5,), (1.0,), (1.5,), (0,), (0.1,), -0.2, (-0.1,)),
         types.Diagnosis("t", "loop", "d", 3, "l", "q"),
         types.FailureMode("loop", "rule", ("t",)),
         types.PromptSet("p", {"act.instructions": "Do."}),
