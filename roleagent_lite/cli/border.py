@@ -15,6 +15,8 @@ from io import TextIOWrapper
 from pathlib import Path
 
 PARTIAL = 5
+# Optional packages and the extra that brings each.
+_EXTRAS = {"torch": "embed", "transformers": "embed", "alfworld": "alfworld", "textworld": "alfworld"}
 _BEFORE_HEAVY_IMPORTS = {
     "OMP_WAIT_POLICY": "PASSIVE",  # else two cores stall 5 to 40 times in OpenMP's busy wait
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else importing litellm goes to the network
@@ -72,6 +74,14 @@ def tell(message: str) -> None:
     print(scrub(message), file=sys.stderr, flush=True)
 
 
+def missing(module: str) -> str:
+    """What to do about a package that is not installed."""
+    package = module.partition(".")[0]
+    if package in _EXTRAS:
+        return f"this needs the package '{package}': pip install 'roleagent-lite[{_EXTRAS[package]}]'"
+    return f"the package '{package}' is not installed (module {module}); reinstall roleagent-lite"
+
+
 def _save_traceback(error: BaseException) -> Path:
     import tempfile
     import traceback
@@ -106,6 +116,9 @@ def guarded(job: Callable[[], object], debug: bool = False) -> int:
     except KeyboardInterrupt as error:
         caught = error
         message, exit_code = "interrupted; what was finished is kept", 130
+    except ModuleNotFoundError as error:
+        caught = error
+        message, exit_code = missing(error.name or str(error)), 2
     except BrokenPipeError:  # `roleagent-lite runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

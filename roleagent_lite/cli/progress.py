@@ -20,6 +20,7 @@ from roleagent_lite.types import Progress
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+_PLAYED = ("train", "dev", "test")
 EVERY = 15.0  # seconds between two plain lines of one stage
 _WORDS = {
     "train": "playing training tasks",
@@ -27,6 +28,7 @@ _WORDS = {
     "diagnose": "reading failures",
     "reflect": "rewriting the prompt",
     "test": "playing the sealed tasks",
+    "load": "loading the model",
     "download": "fetching the model, MB",
 }
 
@@ -64,7 +66,7 @@ def line(event: Progress, left: float | None) -> str:
     parts = [_WORDS.get(event.stage, event.stage)]
     if event.total:
         parts.append(f"{event.done}/{event.total}")
-    if event.done:
+    if event.done and event.stage in _PLAYED:
         parts.append(f"solved {percent(event.solved / event.done)}")
     if event.dollars is not None:
         parts.append(dollars(event.dollars))

@@ -152,15 +152,19 @@ def prompt_difference(seed: PromptSet, final: PromptSet) -> str:
 
 def prompt_section(facts: Facts, sets: Mapping[str, PromptSet]) -> str:
     """The final prompt's texts in full and what changed since the seed."""
-    seed, final = sets.get(seed_id(facts) or ""), sets.get(final_id(facts) or seed_id(facts) or "")
-    if final is None:
-        return "The run does not say yet which prompt it ends with."
-    parts = []
-    if seed is not None and seed.id != final.id:
-        parts.append("What changed since the seed:\n\n" + fence(prompt_difference(seed, final), "diff"))
+    seed, final = sets.get(seed_id(facts) or ""), sets.get(final_id(facts) or "")
+    shown = final or seed
+    if shown is None:
+        return "The run does not say which prompt it played."
+    if final is None and facts.finished:
+        parts = ["The prompt that was played:"]
+    elif final is None:
+        parts = ["The run has not chosen its final prompt yet. It started from this one:"]
+    elif seed is not None and seed.id != final.id:
+        parts = ["What changed since the seed:\n\n" + fence(prompt_difference(seed, final), "diff")]
     else:
-        parts.append("The final prompt is the seed, unchanged.")
-    for name, text in sorted(final.texts.items()):
+        parts = ["The final prompt is the seed, unchanged."]
+    for name, text in sorted(shown.texts.items()):
         parts.append(f"{code(name)}:\n\n" + (fence(text) if text.strip() else "(empty)"))
     return "\n\n".join(parts)
 

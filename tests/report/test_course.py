@@ -80,7 +80,15 @@ def test_prompt_section_where_nothing_changed_or_nothing_is_known(tmp_path: Path
         sets = {p.id: p for p in run.prompt_sets}
         assert "is the seed, unchanged" in course.prompt_section(gather(run), sets)
         assert "(empty)" in course.prompt_section(gather(run), sets)
-        assert "does not say yet" in course.prompt_section(gather(run), {})
+        assert "does not say which prompt" in course.prompt_section(gather(run), {})
+
+
+def test_prompt_section_before_the_end_and_of_an_evaluation(tmp_path: Path) -> None:
+    with make.whole_run(tmp_path / "r", finished=False) as run:
+        sets = {p.id: p for p in run.prompt_sets}
+        assert "has not chosen its final prompt yet" in course.prompt_section(gather(run), sets)
+        run.record("finished", "finished", {})
+        assert "The prompt that was played:" in course.prompt_section(gather(run), sets)
 
 
 def test_difference_names_only_texts_that_changed() -> None:

@@ -1,0 +1,146 @@
+"""The border: one message and one exit code for each kind of fault, never a key, the details kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roleagent_lite import redact
+from roleagent_lite.cli import border
+from roleagent_lite.errors import (
+    BudgetStop,
+    ConfigError,
+    FatalModelError,
+    Interrupted,
+    MissingExtra,
+    RoleAgentError,
+)
+
+SECRET = "sesame-open-987654"
+
+
+@pytest.fixture(autouse=True)
+def untouched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Logging, signals and the log file as they were."""
+    root = logging.getLogger()
+    handlers, level, handler = root.handlers[:], root.level, signal.getsignal(signal.SIGTERM)
+    monkeypatch.setitem(border._state, "log", None)
+    monkeypatch.delenv("DSPY_CACHEDIR", raising=False)
+    yield
+    for one in root.handlers[:]:
+        if one not in handlers:
+            one.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+    signal.signal(signal.SIGTERM, handler)
+
+
+def raising(error: BaseException) -> int:
+    def job() -> None:
+        raise error
+
+    return border.guarded(job)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("bad setting"), 2),
+        (MissingExtra("needs torch"), 2),
+        (BudgetStop("cap reached"), 3),
+        (FatalModelError("wrong key"), 4),
+        (RoleAgentError("disk full"), 1),
+        (Interrupted("stopped"), 130),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_each_fault_has_its_code_and_one_line(
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert raising(error) == code
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("roleagent-lite: ") and err.count("\n") == 1
+    assert str(error) in err
+
+
+def test_a_job_that_ends_well_gives_its_code() -> None:
+    assert border.guarded(lambda: None) == 0
+    assert border.guarded(lambda: 5) == 5
+
+
+def test_the_unexpected_is_one_line_and_the_traceback_lies_in_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    border.use_run(tmp_path / "r")
+    redact.register(SECRET)
+    try:
+        assert raising(ZeroDivisionError(f"by {SECRET}")) == 1
+    finally:
+        redact._secrets.discard(SECRET)
+    err = capsys.readouterr().err
+    log = (tmp_path / "r" / "log.txt").read_text()
+    assert err.count("\n") == 1 and "unexpected ZeroDivisionError" in err and str(tmp_path) in err
+    assert "Traceback" in log and SECRET not in log + err and "[key]" in err
+
+
+def test_without_a_run_the_traceback_lies_in_a_file_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    raising(ZeroDivisionError("x"))
+    path = Path(capsys.readouterr().err.strip().rpartition(" ")[2])
+    assert "Traceback" in path.read_text()
+    path.unlink()
+
+
+def test_debug_adds_the_scrubbed_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    redact.register(SECRET)
+    try:
+        border.guarded(lambda: (_ for _ in ()).throw(ConfigError(f"key {SECRET}")), debug=True)
+    finally:
+        redact._secrets.discard(SECRET)
+    err = capsys.readouterr().err
+    assert "Traceback" in err and "[key]" in err and SECRET not in err
+
+
+def test_a_missing_package_names_its_extra(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raising(ModuleNotFoundError("No module named 'torch'", name="torch.nn")) == 2
+    assert "pip install 'roleagent-lite[embed]'" in capsys.readouterr().err
+    assert raising(ModuleNotFoundError("No module named 'gepa'", name="gepa")) == 2
+    assert "'gepa' is not installed" in capsys.readouterr().err
+
+
+def test_noise_goes_to_the_run_not_to_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    border.use_run(tmp_path / "r")
+    assert not (tmp_path / "r").exists()  # nothing was said yet
+    redact.register(SECRET)
+    try:
+        logging.getLogger("litellm").warning("calling with %s", SECRET)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            logging.captureWarnings(True)
+            warnings.warn("an old parameter", DeprecationWarning, stacklevel=1)
+    finally:
+        redact._secrets.discard(SECRET)
+    log = (tmp_path / "r" / "log.txt").read_text()
+    assert "litellm: calling with [key]" in log and "an old parameter" in log
+    assert capsys.readouterr() == ("", "")
+    assert os.environ["DSPY_CACHEDIR"] == str(tmp_path / "r" / "dspy")
+
+
+def test_environment_is_set_but_the_users_own_values_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP", raising=False)
+    border.prepare_environment()
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
+
+
+def test_sigterm_ends_like_an_interrupt() -> None:
+    border.ending_on_signals()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)

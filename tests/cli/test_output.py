@@ -1,0 +1,82 @@
+"""Tables, numbers and finding a run."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from roleagent_lite import redact
+from roleagent_lite.cli import output
+from roleagent_lite.errors import ConfigError
+
+
+def test_json_is_one_document_and_scrubbed(capsys: pytest.CaptureFixture[str]) -> None:
+    redact.register("sesame-open-987654")
+    try:
+        output.emit({"a": "sesame-open-987654", "p": Path("x")}, "", True)
+    finally:
+        redact._secrets.discard("sesame-open-987654")
+    assert json.loads(capsys.readouterr().out) == {"a": "[key]", "p": "x"}
+
+
+def test_lone_surrogates_are_printable(capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit(None, "a \ud83d b 🔑", False)
+    assert capsys.readouterr().out == "a ? b 🔑\n"
+
+
+def test_table_is_aligned_and_a_cell_is_one_line() -> None:
+    assert output.table(["a", "b"], [["long one", "x\ny"], ["s", ""]]) == "a         b\nlong one  x y\ns"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, "unknown"), (0.0, "$0.00"), (0.0004, "$0.0004"), (12.5, "$12.50")],
+)
+def test_dollars(value: float | None, words: str) -> None:
+    assert output.dollars(value) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(None, "unknown"), (59.4, "59 s"), (61, "1 min 01 s"), (3660, "1 h 01 min")]
+)
+def test_seconds(value: float | None, words: str) -> None:
+    assert output.seconds(value) == words
+
+
+def test_shares() -> None:
+    assert output.percent(None) == output.interval(None, 0, 1) == "unknown"
+    assert output.interval(0.5, 0.25, 0.751) == "50 % (25-75 %)"
+
+
+def new(root: Path, name: str, at: int) -> None:
+    (root / name).mkdir(parents=True)
+    (root / name / "config.toml").write_text("")
+    os.utime(root / name / "config.toml", (at, at))
+
+
+def test_runs_are_listed_newest_last_and_found_by_name_or_path(tmp_path: Path) -> None:
+    assert output.run_names(tmp_path / "none") == []
+    new(tmp_path, "young", 200)
+    new(tmp_path, "old", 100)
+    (tmp_path / "no-run").mkdir()
+    assert output.run_names(tmp_path) == ["old", "young"]
+    assert output.find_run("old", tmp_path) == tmp_path / "old"
+    assert output.find_run(str(tmp_path / "old"), Path("elsewhere")) == tmp_path / "old"
+
+
+def test_a_missing_run_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there are no runs yet"):
+        output.find_run("x", tmp_path)
+    new(tmp_path, "evolve-1", 1)
+    with pytest.raises(ConfigError, match="did you mean 'evolve-1'"):
+        output.find_run("evovle-1", tmp_path)
+
+
+def test_next_name_is_free(tmp_path: Path) -> None:
+    assert output.next_name("evolve", tmp_path) == "evolve-1"
+    (tmp_path / "evolve-1").mkdir()
+    assert output.next_name("evolve", tmp_path) == "evolve-2"
+    assert output.flat({"a": 1, "b": 2}) == "a=1, b=2"

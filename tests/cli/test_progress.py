@@ -1,0 +1,106 @@
+"""Progress: what a line says, how long the rest will take, plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+import pytest
+
+from roleagent_lite.cli.progress import EVERY, Clock, Screen, line
+from roleagent_lite.types import Progress
+
+
+class Time:
+    """A clock that tests move by hand."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def test_a_line_says_stage_success_money_and_time() -> None:
+    event = Progress("train", 6, 24, 3, 0.25, "round 2")
+    words = "playing training tasks · 6/24 · solved 50 % · $0.25 · about 1 min 30 s left · round 2"
+    assert line(event, 90.0) == words
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    assert line(Progress("dev", 0, 4), None) == "scoring on dev tasks · 0/4"
+    assert line(Progress("strange"), None) == "strange"
+    assert "solved" not in line(Progress("download", 40, 93), 3.0)
+    assert "left" not in line(Progress("test", 4, 4, 1), 3.0)
+
+
+def test_time_left_of_a_stage_comes_from_its_own_pace() -> None:
+    time = Time()
+    clock = Clock(now=time)
+    assert clock.left(Progress("train", 0, 10)) is None
+    time.at += 20
+    assert clock.left(Progress("train", 2, 10)) == pytest.approx(80)
+    assert clock.left(Progress("dev", 0, 4)) is None
+    time.at += 5
+    assert clock.left(Progress("dev", 1, 4)) == pytest.approx(15)
+    assert clock.left(Progress("train", 0, 10)) is None  # a new round starts anew
+
+
+def test_time_left_of_the_whole_job_where_its_size_is_known() -> None:
+    time = Time()
+    clock = Clock(planned=20, now=time)
+    clock.left(Progress("train", 0, 4))
+    time.at += 8
+    assert clock.left(Progress("train", 4, 4)) == pytest.approx(32)
+    clock.left(Progress("dev", 0, 4))
+    time.at += 2
+    assert clock.left(Progress("dev", 1, 4)) == pytest.approx(30)
+
+
+def test_plain_lines_are_few() -> None:
+    time, out = Time(), io.StringIO()
+    with Screen(out=out, now=time) as screen:
+        for done in range(1, 100):
+            time.at += 1
+            screen.listen(Progress("train", done, 100))
+        screen.listen(Progress("train", 100, 100, note="an odd environment"))
+        screen.listen(Progress("dev", 0, 4))
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 1 + 98 // int(EVERY) + 2
+    assert lines[0].startswith("playing training tasks · 1/100")
+    assert "an odd environment" in lines[-2] and lines[-1].startswith("scoring on dev")
+
+
+def test_the_plan_is_printed_as_it_is() -> None:
+    out = io.StringIO()
+    with Screen(out=out) as screen:
+        screen.plan(7)
+        screen.listen(Progress("estimate", note="  agent 12 calls\nplanned at most 12 calls: free"))
+    assert out.getvalue() == "  agent 12 calls\nplanned at most 12 calls: free\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_a_models_words_are_no_markup() -> None:
+    out = Terminal()
+    with Screen(out=out) as screen:
+        screen.listen(Progress("estimate", note="[bold]plan[/bold] [/]"))
+        screen.listen(Progress("train", 1, 2, note="[red]x[/nothing]"))
+    assert "[bold]plan[/bold] [/]" in out.getvalue()
+
+
+def test_events_may_come_from_any_thread() -> None:
+    out = io.StringIO()
+    with Screen(out=out) as screen:
+        crew = [
+            threading.Thread(target=lambda: [screen.listen(Progress("train", i, 9)) for i in range(10)])
+            for _ in range(4)
+        ]
+        for member in crew:
+            member.start()
+        for member in crew:
+            member.join()
+    assert all(text.startswith("playing training tasks") for text in out.getvalue().splitlines())
