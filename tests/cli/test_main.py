@@ -13,10 +13,7 @@ from tests.cli.make import cli, environment
 
 HEAVY = ("dspy", "litellm", "openai", "anthropic", "lancedb", "pyarrow", "torch", "gepa", "scipy", "numpy",
          "statsmodels", "aiohttp", "xllamacpp", "pydantic", "rich", "asyncio")  # fmt: skip
-PROBE = "import sys
-{act}
-print('LEFT', *(m for m in sys.argv[1].split(',') if m in sys.modules))
-"
+PROBE = "import sys\n{act}\nprint('LEFT', *(m for m in sys.argv[1].split(',') if m in sys.modules))\n"
 
 
 def left_in_memory(act: str) -> list[str]:
