@@ -242,6 +242,6 @@ def _ending(
     if trial.done or any(_play(make, task, seed + k, steps, clock).done for k in range(1, 4)):
         return []
     return [
-        f"done was never True in 4 episodes of {steps} random actions; that is fine for a hard task, but make "
-        "sure that step() sets it (or give the environment a walkthrough() so that this can be tested)"
+        f"done was never True in 4 episodes of {steps} random actions; that is fine for a hard task, but "
+        "make sure that step() sets it (or give the environment a walkthrough() so that this can be tested)"
     ]

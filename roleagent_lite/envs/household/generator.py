@@ -29,9 +29,9 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 class Tier:
     """Sizes of a tier.
 
-    limit: steps an episode has; steps: commands the oracle needs (least, most); receptacles, things: how many;
-    same: most things of one class; fair: a player who must look for things first also wins within the limit;
-    admissible: most commands to choose from on the oracle's way.
+    limit: steps an episode has; steps: commands the oracle needs (least, most); receptacles, things: how
+    many; same: most things of one class; fair: a player who must look for things first also wins within the
+    limit; admissible: most commands to choose from on the oracle's way.
     """
 
     limit: int

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import count
 
 from roleagent_lite.envs.household.game import Goal
+from roleagent_lite.envs.household.pddl import Node
 from roleagent_lite.errors import ConfigError
 
-Node = str | list["Node"]  # a word, or nested lists of words
 Fact = tuple[str, ...]
 MAX_FACTS = 16
 

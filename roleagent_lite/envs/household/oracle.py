@@ -1,9 +1,9 @@
 """A winning walkthrough from the initial facts, and one that looks for things first.
 
 Owns two plans. `walkthrough` tries, on an engine of its own, each object, lamp or receptacle that fits the
-goal and keeps the shortest plan. `search` knows only what a player may have seen: it looks into one receptacle
-after another, in the order they are listed, until it finds what the goal asks for. Leaves out prompts and
-demonstrations made of plans.
+goal and keeps the shortest plan. `search` knows only what a player may have seen: it looks into one
+receptacle after another, in the order they are listed, until it finds what the goal asks for. Leaves out
+prompts and demonstrations made of plans.
 """
 
 from __future__ import annotations
