@@ -11,6 +11,11 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
+from hypothesis import settings
+
+# The same examples on every machine, however slow it is.
+settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
+settings.load_profile("seeded")
 
 
 @pytest.fixture(autouse=True)
