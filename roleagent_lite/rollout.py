@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from roleagent_lite.ask import free_form, near_miss
 from roleagent_lite.config import Wia
 from roleagent_lite.envs import registry
-from roleagent_lite.errors import ConfigError, EnvironmentFault, MissingExtra, ReplyError
+from roleagent_lite.errors import BudgetStop, ConfigError, EnvironmentFault, MissingExtra, ReplyError
 from roleagent_lite.redact import scrub
 from roleagent_lite.store import Run
 from roleagent_lite.types import (
@@ -293,9 +293,11 @@ async def play_many(
 
     Those that `run` holds are taken from there; each new one is stored when it ends. The listener hears of
     every finished episode, and once of an environment that contradicts itself. The first exception (a fatal
-    model error, a spent budget, an interrupt) cancels the other episodes, waits for them and is raised.
+    model error, an interrupt) cancels the other episodes, waits for them and is raised. After BudgetStop the
+    calls in flight, which are paid for, are let in and stored; each worker then stops at its next call.
     """
     done: dict[int, Trajectory] = {}
+    spent = False
     told: set[str] = set()
 
     def tell(note: str = "") -> None:
@@ -307,9 +309,16 @@ async def play_many(
     waiting = iter(enumerate(episodes))
 
     async def worker() -> None:
+        nonlocal spent
         for number, episode in waiting:  # one iterator for all workers: each takes the next episode
+            if spent:
+                return
             stored = run.trajectories.get(trajectory_id(episode, agent.prompt_set)) if run else None
-            trajectory = stored or await play(agent, episode, model_name=model_name, wia=wia)
+            try:
+                trajectory = stored or await play(agent, episode, model_name=model_name, wia=wia)
+            except BudgetStop:
+                spent = True
+                raise
             if run is not None and stored is None:
                 run.trajectories.put(trajectory)
             done[number] = trajectory
@@ -320,6 +329,9 @@ async def play_many(
     crew = [asyncio.ensure_future(worker()) for _ in range(min(workers, len(episodes)))]
     try:
         await asyncio.gather(*crew)
+    except BudgetStop:
+        await asyncio.gather(*crew, return_exceptions=True)
+        raise
     finally:
         for member in crew:
             member.cancel()

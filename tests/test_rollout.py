@@ -457,13 +457,10 @@ async def test_finished_episodes_are_taken_from_the_run(tmp_path: Path) -> None:
     assert model.requests == asked + 4
 
 
-@pytest.mark.parametrize("error", [FatalModelError("bad key"), BudgetStop("cap reached")])
-async def test_net_07_what_ends_a_run_stops_all_workers_and_keeps_what_is_finished(
-    tmp_path: Path, error: Exception
-) -> None:
+async def test_net_07_a_fatal_error_cancels_all_workers_and_keeps_what_is_finished(tmp_path: Path) -> None:
     async def rule(request: Request) -> str:
         if "stop6#" in request.sample:
-            raise error
+            raise FatalModelError("bad key")
         if request.sample.split("#")[0].endswith(("stop4", "stop5", "stop7")):
             await asyncio.sleep(30)  # cancelled, never waited for
         return winning(request)
@@ -471,13 +468,38 @@ async def test_net_07_what_ends_a_run_stops_all_workers_and_keeps_what_is_finish
     model = ScriptedModel(rule)
     episodes = [episode(task(f"stop{i}")) for i in range(50)]
     with Run.create(tmp_path / "run", RunConfig()) as run:
-        with pytest.raises(type(error)) as caught:
+        with pytest.raises(FatalModelError, match="bad key"):
             await play_many(agent_of(model), episodes, run=run, workers=4, model_name="m")
-        assert caught.value is error
         assert {t.task for t in run.trajectories} == {"stop0", "stop1", "stop2", "stop3"}
     asked = model.requests
     await asyncio.sleep(0.01)
     assert model.requests == asked
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_acc_03_a_spent_budget_lets_calls_in_flight_come_in_and_starts_no_episode(
+    tmp_path: Path,
+) -> None:
+    begun = answered = 0
+
+    async def rule(request: Request) -> str:
+        nonlocal begun, answered
+        begun += 1
+        if begun > 10:
+            raise BudgetStop("cap reached")
+        await asyncio.sleep(0.001 * (begun % 4))
+        answered += 1
+        return winning(request)
+
+    model = ScriptedModel(rule)
+    episodes = [episode(task(f"cap{i}")) for i in range(50)]
+    with Run.create(tmp_path / "run", RunConfig()) as run:
+        with pytest.raises(BudgetStop, match="cap reached"):
+            await play_many(agent_of(model), episodes, run=run, workers=4, model_name="m")
+        assert answered == 10  # none of the paid calls was cancelled
+        assert begun <= 10 + 4  # each worker was refused once at most
+        assert all(t.solved for t in run.trajectories)  # an episode in progress is no outcome
+        assert 3 <= len(run.trajectories) <= 5
     assert len(asyncio.all_tasks()) == 1
 
 
