@@ -95,10 +95,12 @@ def test_on_a_terminal_a_models_words_are_no_markup() -> None:
 def test_events_may_come_from_any_thread() -> None:
     out = io.StringIO()
     with Screen(out=out) as screen:
-        crew = [
-            threading.Thread(target=lambda: [screen.listen(Progress("train", i, 9)) for i in range(10)])
-            for _ in range(4)
-        ]
+
+        def play() -> None:
+            for i in range(10):
+                screen.listen(Progress("train", i, 9))
+
+        crew = [threading.Thread(target=play) for _ in range(4)]
         for member in crew:
             member.start()
         for member in crew:

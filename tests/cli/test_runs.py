@@ -1,0 +1,59 @@
+"""`runs`: what is there, in which state, and how to go on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from roleagent_lite.cli import runs
+from roleagent_lite.store import Event
+from tests.report import make
+
+
+def listed(root: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    runs.command(runs=root, json=True)
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_no_runs_says_how_to_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(tmp_path / "runs", capsys) == []
+    runs.command(runs=tmp_path / "runs")
+    assert "no runs in" in capsys.readouterr().out
+
+
+def test_res_03_a_killed_run_is_listed_as_interrupted_with_the_way_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make.whole_run(tmp_path / "done").close()
+    with make.new_run(tmp_path / "killed") as run:
+        make.play(
+            run, make.episode(make.task(1), make.SEED), make.episode(make.task(2), make.SEED, make.BROKEN)
+        )
+    with make.new_run(tmp_path / "at-once") as run:
+        run.dispatched.put(Event("c", "call", {}))
+    make.new_run(tmp_path / "fresh").close()
+    found = {str(one["name"]): one for one in listed(tmp_path, capsys)}
+    assert {n: one["status"] for n, one in found.items()} == {
+        "done": "finished",
+        "killed": "interrupted",
+        "at-once": "interrupted",
+        "fresh": "new",
+    }
+    assert (found["killed"]["episodes"], found["killed"]["solved"], found["killed"]["errors"]) == (2, 1, 1)
+    runs.command(runs=tmp_path)
+    text = capsys.readouterr().out
+    assert "--resume --run" in text
+    assert next(line for line in text.splitlines() if line.startswith("killed")).endswith("100 %")
+
+
+def test_a_run_that_cannot_be_read_is_not_hidden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make.whole_run(tmp_path / "r").close()
+    with (tmp_path / "r" / "trajectories.jsonl").open("ab") as file:
+        file.write(b"no json\n")
+    (one,) = listed(tmp_path, capsys)
+    assert one["status"] == "unreadable" and "damaged" in str(one["reason"])
+    runs.command(runs=tmp_path)
+    assert "damaged" in capsys.readouterr().out

@@ -1,0 +1,56 @@
+"""`tasks`: the shipped sets, and a check of one's own file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+
+from roleagent_lite.cli import tasks
+from roleagent_lite.errors import ConfigError
+from tests.cli.make import toy_tasks
+
+
+def test_shipped_sets_have_all_three_splits(capsys: pytest.CaptureFixture[str]) -> None:
+    tasks.command(json=True)
+    sets = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert {"household-easy", "household-medium", "household-full"} <= set(sets)
+    for one in sets.values():
+        assert set(one["splits"]) == {"train", "dev", "test"} and min(one["splits"].values()) > 0
+    tasks.command()
+    assert "household-easy" in capsys.readouterr().out
+
+
+def test_check_of_a_good_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = toy_tasks(tmp_path / "t.jsonl", 3)
+    tasks.command("check", str(file), json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert found["splits"] == {"train": 3, "dev": 3, "test": 3} and found["types"] == {"a": 6, "b": 3}
+    assert found["problems"] == [] and len(found["hash"]) == 16
+
+
+def test_check_plays_the_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.jsonl"
+    file.write_text('{"env": "tests.toy:Shape", "goal": "x", "params": {"shape": "dict"}}\n')
+    with pytest.raises(typer.Exit) as left:
+        tasks.command("check", str(file))
+    assert left.value.exit_code == 1
+    assert "task t" in capsys.readouterr().out
+    tasks.command("check", str(file), env=False)
+    assert "no problems found" in capsys.readouterr().out
+
+
+def test_tsk_03_bad_rows_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    file.write_text('{"env":"a","goal":"b"}\n\n[]\n\n{"env":"a"}\n')
+    with pytest.raises(ConfigError, match=r"line 3: .*\n  line 5: needs goal; has env"):
+        tasks.command("check", str(file))
+
+
+def test_other_words_are_refused() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'check'"):
+        tasks.command("chek", "x")
+    with pytest.raises(ConfigError, match="needs a file"):
+        tasks.command("check")
