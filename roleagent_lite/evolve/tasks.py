@@ -6,6 +6,7 @@ Owns the choice of as many as are asked for, and that the three are disjoint. Le
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,16 +33,30 @@ class TaskSets:
 
 
 def choose(tasks: Sequence[Task], n: int | None) -> tuple[Task, ...]:
-    """At most `n` tasks (None: all), in file order.
+    """At most `n` tasks (None: all), in file order, every family as often as every other where it can.
 
-    Chosen by the hash of their ids: a file sorted by family gives every family its chance, and a row added
-    elsewhere changes the choice as little as can be.
+    Within a family they are chosen by the hash of their ids: neither the order of the file nor the order of
+    its families decides, and a row added elsewhere changes the choice as little as can be.
     """
     if n is None or n >= len(tasks):
         return tuple(tasks)
-    ranked = sorted(tasks, key=lambda task: hashlib.sha256(task.id.encode("utf-8", "replace")).digest())
-    kept = {task.id for task in ranked[:n]}
+    turns: Counter[str] = Counter()
+    ranked: list[tuple[int, bytes, str]] = []
+    for task in sorted(tasks, key=_digest):
+        family = family_of(task)
+        ranked.append((turns[family], _digest(task), task.id))
+        turns[family] += 1
+    kept = {id for _, _, id in sorted(ranked)[:n]}
     return tuple(task for task in tasks if task.id in kept)
+
+
+def family_of(task: Task) -> str:
+    """`params.type` or `params.task_type` where the set has one, else the environment's name."""
+    return str(task.params.get("type") or task.params.get("task_type") or task.env)
+
+
+def _digest(task: Task) -> bytes:
+    return hashlib.sha256(task.id.encode("utf-8", "replace")).digest()
 
 
 def check_disjoint(tasks: Sequence[Task]) -> None:

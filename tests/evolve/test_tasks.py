@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,14 @@ def test_choose_keeps_file_order_and_does_not_depend_on_it() -> None:
     assert choose(tasks, None) == choose(tasks, 99) == tuple(tasks)
 
 
-def test_a_file_sorted_by_family_gives_more_than_one_family() -> None:
-    tasks = [task(f"{family}{n}") for family in "abcdef" for n in range(10)]
-    assert len({t.id[0] for t in choose(tasks, 12)}) >= 4
+def test_every_family_is_chosen_as_often_as_every_other() -> None:
+    tasks = [
+        Task(f"{family}{n}", "toy", "g", params={"type": family}) for family in "abcdef" for n in range(10)
+    ]
+    assert Counter(t.id[0] for t in choose(tasks, 12)) == dict.fromkeys("abcdef", 2)
+    few = [t for t in tasks if t.id[0] != "a" or t.id == "a0"]
+    counts = Counter(t.id[0] for t in choose(few, 13))
+    assert counts["a"] == 1 and sorted(counts.values()) == [1, 2, 2, 2, 3, 3]
 
 
 def test_sets_have_the_sizes_asked_for(tmp_path: Path) -> None:
