@@ -19,6 +19,7 @@ from roleagent_lite.errors import ModelError, ReplyError, RoleAgentError
 from roleagent_lite.store import Run
 from roleagent_lite.types import Diagnosis, Listener, Progress, PromptSet, Task, Trajectory
 
+_UNREAD = "undiagnosed/"  # key of the event that says that an ask failed
 Likeness = tuple[str, str, tuple[str, ...]]
 
 
@@ -71,13 +72,15 @@ async def diagnose_all(
     that are alike (this round or before) share one and name it in `shared_from`. At most `workers` asks at
     once, at the temperature `evolve.reflect_temperature` (0.5, paper App. D).
 
-    An ask without a usable reply leaves the episode without a diagnosis and a note in the run. Raises
-    RoleAgentError for an episode of dev or test; FatalModelError and BudgetStop pass through.
+    An ask without a usable reply leaves the episode without a diagnosis and a note in the run (event
+    `undiagnosed/ID`), and is not paid for a second time. Raises RoleAgentError for an episode of dev or
+    test; FatalModelError and BudgetStop pass through.
     """
     guard(trajectories, tasks)
     failed = failures(trajectories)
     leaders = _leaders(failed, run, round)
-    open_ = [t for t in failed if leaders[likeness(t)] == t.id and t.id not in run.diagnoses]
+    unread = [t for t in failed if leaders[likeness(t)] == t.id and t.id not in run.diagnoses]
+    open_ = [t for t in unread if _UNREAD + t.id not in run.events]
     gate = asyncio.Semaphore(workers)
     done = 0
 
@@ -174,7 +177,7 @@ async def _read(
 
 
 def _unread(run: Run, trajectory: Trajectory, why: str) -> str:
-    run.record(f"undiagnosed/{trajectory.id}", "note", {"stage": "diagnose", "note": why})
+    run.record(_UNREAD + trajectory.id, "note", {"stage": "diagnose", "note": why})
     return f"no diagnosis of {trajectory.id}: {why}"
 
 
