@@ -26,9 +26,9 @@ class Curriculum:
     """
 
     task_ids: tuple[str, ...]
-    rho: float = 0.3
-    decay: float = 0.9
-    seed: int = 0
+    rho: float
+    decay: float
+    seed: int
     counts: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
