@@ -38,9 +38,15 @@ def register_environment(environ: Mapping[str, str] | None = None) -> None:
 
 
 def register_url(url: str | None) -> None:
-    """Remember what may be secret in a URL: password, user name if it stands alone, query values named so."""
+    """Remember what may be secret in a URL: password, user name if it stands alone, query values named so.
+
+    A model string with a URL in it (`NAME@URL`) will do as well.
+    """
     if not url:
         return
+    _, at, rest = url.partition("@http")
+    if at and not url.startswith("http"):
+        url = "http" + rest
     try:
         parts = urlsplit(url)
     except ValueError:  # no URL at all; whoever uses it will say so

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from roleagent_lite import types as nouns
 from roleagent_lite.config import RunConfig, dump_toml, load
 from roleagent_lite.errors import ConfigError, RoleAgentError
-from roleagent_lite.redact import clean
+from roleagent_lite.redact import clean, register_url
 
 SCHEMA = 1
 T = TypeVar("T")
@@ -222,6 +222,8 @@ class Run:
 
         Raises RoleAgentError where the directory cannot be made or written.
         """
+        for url in (config.limits.base_url, config.model, *config.models.model_dump().values()):
+            register_url(url)  # before the first file is written
         safe = RunConfig.model_validate(clean(config.model_dump()))
         saved = path / "config.toml"
         try:
