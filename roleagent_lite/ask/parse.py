@@ -131,13 +131,21 @@ def _typed(value: Any, output: Output, enums: Mapping[str, Sequence[str]]) -> An
             return parse_score(value, output.low, output.high)
         return parse_score(value, -math.inf, math.inf) if not isinstance(value, str) else _number(value)
     if output.type == "list[string]":
-        return _as_texts(value)
+        texts = [None if _echo(text, output) else text for text in _as_texts(value) or []]
+        return texts if any(texts) else None
     if output.type == "list[object]":
         return _as_objects(value, output.fields, enums)
     text = _as_text(value)
+    if _echo(text, output):
+        return None
     if text is not None and output.enum is not None and enums.get(output.enum):
         return near_miss(text, enums[output.enum]) or text
     return text
+
+
+def _echo(text: str | None, output: Output) -> bool:
+    """Whether the model gave back the hint of the reply form in place of a value, as small models do."""
+    return bool(text and output.description) and str(text).startswith(f"<{output.description}")
 
 
 def _number(text: str) -> float | None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roleagent_lite.ask.form import reply_form
 from roleagent_lite.ask.parse import parse_score, read_reply
 from roleagent_lite.ask.prompts import Output, load_prompts
 
@@ -195,6 +196,12 @@ def test_a_list_of_objects_with_and_without_the_object_around_it() -> None:
         ]  # fmt: skip
     assert read_reply('{"chosen": []}', RETRIEVE, ids).problem is None
     assert read_reply('{"chosen": [{"reason": "no id"}]}', RETRIEVE, ids).problem
+
+
+def test_the_hint_of_the_form_given_back_is_no_value() -> None:
+    echoed = read_reply(reply_form(ACT, {"predictions": 1}), ACT, ACTIONS)
+    assert echoed.values == {"thought": None, "action": None, "predictions": None}
+    assert echoed.problem is not None and "'action'" in echoed.problem
 
 
 def test_line_ends_are_made_one_kind() -> None:
