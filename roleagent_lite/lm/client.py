@@ -16,7 +16,8 @@ from roleagent_lite.errors import ConfigError, ModelError, TransientModelError, 
 from roleagent_lite.lm import dialect, faults
 from roleagent_lite.lm.address import Address
 from roleagent_lite.lm.price import quiet
-from roleagent_lite.lm.thinking import split, whole
+from roleagent_lite.lm.thinking import split
+from roleagent_lite.redact import mend
 from roleagent_lite.types import Reply, Request, Usage
 
 # Providers whose counts leave something out that ours include (dspy.lm15.Usage is verbatim).
@@ -84,7 +85,7 @@ class ProviderModel:
         messages = request.messages if quirks.system else dialect.fold(request.messages)
         system = "\n\n".join(m.content for m in messages if m.role == "system")
         turns = tuple(
-            lm15.Message(role=m.role, parts=(lm15.TextPart(whole(m.content)),))
+            lm15.Message(role=m.role, parts=(lm15.TextPart(mend(m.content)),))
             for m in messages
             if m.role != "system"
         )
@@ -98,7 +99,7 @@ class ProviderModel:
             seed=request.seed if quirks.seed else None,
             response_format=schema,
         )
-        return lm15.Request(model=self.name, messages=turns, system=whole(system) or None, config=config)
+        return lm15.Request(model=self.name, messages=turns, system=mend(system) or None, config=config)
 
     def _reply(self, response: Any, seconds: float) -> Reply:
         text, thinking, refusal = "", [], ""
@@ -111,12 +112,12 @@ class ProviderModel:
                 refusal += part.text
         for change in response.adaptations:
             self._note(f"{self.name}: {change.field} was {change.action} ({change.reason})")
-        answer, inner = split(whole(text))
+        answer, inner = split(mend(text))
         thought = "\n".join([*thinking, *([inner] if inner else [])])
         finish = _FINISH.get(response.finish_reason, "stop")
         if refusal:
             answer, finish = answer or refusal, "refusal"
-        return Reply(answer, finish, whole(thought) or None, self._usage(response.usage), seconds)
+        return Reply(answer, finish, mend(thought) or None, self._usage(response.usage), seconds)
 
     def _usage(self, used: Any) -> Usage:
         cached, written = used.cache_read_tokens, used.cache_write_tokens

@@ -15,7 +15,8 @@ from typing import Any
 
 from roleagent_lite.errors import TransientModelError
 from roleagent_lite.lm.faults import Said
-from roleagent_lite.lm.thinking import split, whole
+from roleagent_lite.lm.thinking import split
+from roleagent_lite.redact import mend
 from roleagent_lite.types import Message, Reply, Request, Usage
 
 _NO_SYSTEM = re.compile(
@@ -70,7 +71,7 @@ def body(request: Request, model: str, quirks: Quirks) -> dict[str, Any]:
     messages = request.messages if quirks.system else fold(request.messages)
     out: dict[str, Any] = {
         "model": model,
-        "messages": [{"role": m.role, "content": whole(m.content)} for m in messages],
+        "messages": [{"role": m.role, "content": mend(m.content)} for m in messages],
         quirks.max_tokens: request.max_tokens,
     }
     if quirks.temperature:
@@ -106,16 +107,16 @@ def reply(value: Mapping[str, Any], seconds: float) -> Reply:
     message = choice.get("message")
     if not isinstance(message, Mapping):
         message = {"content": choice.get("text")}
-    text, thought = split(whole(_text(message.get("content"))))
+    text, thought = split(mend(_text(message.get("content"))))
     for name in ("reasoning_content", "reasoning", "thinking"):
         given = message.get(name)
         if isinstance(given, str) and given.strip():
-            thought = whole(given) if thought is None else whole(given) + "\n" + thought
+            thought = mend(given) if thought is None else mend(given) + "\n" + thought
             break
     finish = _FINISH.get(str(choice.get("finish_reason") or "stop").lower(), "stop")
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
-        text, finish = text or whole(refusal), "refusal"
+        text, finish = text or mend(refusal), "refusal"
     return Reply(text, finish, thought, usage(value.get("usage")), seconds)
 
 

@@ -71,12 +71,3 @@ def _is_json(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def whole(text: str) -> str:
-    """`text` that can be encoded: surrogate pairs become one character, lone halves U+FFFD."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
