@@ -16,10 +16,11 @@ from functools import cache
 from typing import Any
 
 from roleagent_lite.ask.form import reply_form, wanted
+from roleagent_lite.ask.objects import whole
 from roleagent_lite.ask.parse import Parsed, read_reply
 from roleagent_lite.ask.prompts import REPLY_FORM, Output, PromptFile, fill
 from roleagent_lite.errors import RoleAgentError
-from roleagent_lite.lm.thinking import split, whole
+from roleagent_lite.lm.thinking import split
 from roleagent_lite.types import Message, Model, Reply, Request
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roleagent_lite.ask.match import near_miss
-from roleagent_lite.ask.objects import find_objects, pick
+from roleagent_lite.ask.objects import find_objects, pick, whole
 from roleagent_lite.ask.prompts import Output
-from roleagent_lite.lm.thinking import whole
 
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 _FRACTION = re.compile(rf"({_NUMBER})\s*(?:/|out\s+of)\s*({_NUMBER})(?![\d.]*\s*%)", re.IGNORECASE)
