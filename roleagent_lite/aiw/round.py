@@ -6,6 +6,7 @@ Resume is the same call again: diagnoses and the event `curriculum/K` that are t
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -152,7 +153,7 @@ async def _retrieve(
     """One retrieval a context, in their order (few, so one after the other: the order of calls is fixed)."""
     retrieve = RETRIEVERS[_known("retrieve", name, RETRIEVERS)]
     if contexts and name != "none":
-        atlas.index_tasks(tasks)
+        await asyncio.to_thread(atlas.index_tasks, tasks)  # embedding may take seconds
     return [chosen for context in contexts for chosen in await retrieve(context)]
 
 
