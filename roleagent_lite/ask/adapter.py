@@ -16,11 +16,11 @@ from functools import cache
 from typing import Any
 
 from roleagent_lite.ask.form import reply_form, wanted
-from roleagent_lite.ask.objects import whole
 from roleagent_lite.ask.parse import Parsed, read_reply
 from roleagent_lite.ask.prompts import REPLY_FORM, Output, PromptFile, fill
 from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.lm.thinking import split
+from roleagent_lite.redact import mend
 from roleagent_lite.types import Message, Model, Reply, Request
 
 
@@ -59,8 +59,8 @@ _current: ContextVar[Envelope] = ContextVar("roleagent_ask")
 def render(envelope: Envelope, inputs: Mapping[str, str]) -> tuple[Message, ...]:
     """The messages of an ask: stable text in the system message, what changes last in the user's."""
     values = {**envelope.texts, **inputs, REPLY_FORM: reply_form(envelope.outputs, envelope.counts)}
-    system = whole(fill(envelope.module.system, values))
-    user = Message("user", whole(fill(envelope.module.user, values)))
+    system = mend(fill(envelope.module.system, values))
+    user = Message("user", mend(fill(envelope.module.user, values)))
     return ((Message("system", system),) if system else ()) + (user, *envelope.turns)
 
 
@@ -68,7 +68,7 @@ def tidy(reply: Reply) -> Reply:
     """The reply with thinking out of its text and text that can be encoded."""
     text, thinking = split(reply.text)
     reasoning = "\n".join(part for part in (reply.reasoning, thinking) if part)
-    return replace(reply, text=whole(text), reasoning=whole(reasoning) or None)
+    return replace(reply, text=mend(text), reasoning=mend(reasoning) or None)
 
 
 @cache
@@ -147,10 +147,10 @@ def _from_dspy(request: Request, sent: Any) -> Request:
 
 
 def _to_dspy(lm15: Any, model: str, reply: Reply) -> Any:
-    parts = [lm15.ThinkingPart(whole(reply.reasoning))] if reply.reasoning else []
+    parts = [lm15.ThinkingPart(mend(reply.reasoning))] if reply.reasoning else []
     finish = reply.finish if reply.finish in ("stop", "length", "content_filter", "error") else "stop"
     usage = lm15.Usage(input_tokens=reply.usage.input or 0, output_tokens=reply.usage.output or 0)
-    message = lm15.Message.assistant([*parts, lm15.TextPart(whole(reply.text))])
+    message = lm15.Message.assistant([*parts, lm15.TextPart(mend(reply.text))])
     return lm15.Response(id=None, model=model, message=message, finish_reason=finish, usage=usage)
 
 

@@ -12,24 +12,17 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from roleagent_lite.redact import mend
+
 _DECODER = json.JSONDecoder(strict=False)  # raw line breaks inside strings are common and harmless
 MAX_STARTS = 200  # opening braces looked at; a real reply has a handful
 
 
-def whole(text: str) -> str:
-    """`text` that can be encoded: surrogate pairs become one character, lone halves U+FFFD."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
-        return whole(value)
+        return mend(value)
     if isinstance(value, dict):
-        return {whole(str(k)): _clean(v) for k, v in value.items()}
+        return {mend(str(k)): _clean(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_clean(v) for v in value]
     return value

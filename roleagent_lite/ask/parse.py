@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roleagent_lite.ask.match import near_miss
-from roleagent_lite.ask.objects import find_objects, pick, whole
+from roleagent_lite.ask.objects import find_objects, pick
 from roleagent_lite.ask.prompts import Output
+from roleagent_lite.redact import mend
 
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 _FRACTION = re.compile(rf"({_NUMBER})\s*(?:/|out\s+of)\s*({_NUMBER})(?![\d.]*\s*%)", re.IGNORECASE)
@@ -180,7 +181,7 @@ def read_reply(
     values are accepted. `enums`: allowed values by enum name; a value outside is kept as it was written.
     """
     enums = enums or {}
-    text = whole(text)
+    text = mend(text)
     objects = find_objects(text)
     named = pick(objects, [o.name for o in outputs])
     structured = named is not None
