@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from roleagent_lite.version import __version__
+
 __all__ = ["RunConfig", "__version__", "evaluate", "evolve", "load_tasks"]
 
 if TYPE_CHECKING:
@@ -29,3 +32,39 @@ def __getattr__(name: str) -> Any:
 
         return getattr(importlib.import_module(_WHERE[name]), name)
     raise AttributeError(f"module 'roleagent_lite' has no attribute '{name}'")
+
+
+class _Room(ModuleType):
+    """The room `roleagent_lite.evolve` under the name of the job: called, it is the job."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        from roleagent_lite import jobs
+
+        return jobs.evolve(*arguments, **options)
+
+
+class _Package(ModuleType):
+    """Importing the room `evolve` puts it where the function `evolve` was; both must work, in any order."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "evolve" and isinstance(value, ModuleType):
+            value.__class__ = _Room
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+class _Front(ModuleType):
+    """The job `evolve` and the room `evolve/` share a name: as an attribute it is always the job."""
+
+    @property
+    def evolve(self) -> Any:
+        return __getattr__("evolve")
+
+    @evolve.setter
+    def evolve(self, room: ModuleType) -> None:
+        """The import system binds the room here when it is imported; `from roleagent_lite.evolve...` needs no binding."""
+
+
+sys.modules[__name__].__class__ = _Front

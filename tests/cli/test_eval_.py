@@ -1,0 +1,170 @@
+"""`eval` as a user runs it, in a process of its own: a fake server, a toy world, and each way to go wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.make import clear, cli, toy_tasks
+from tests.fake_server import Answer, FakeServer, Say, Seen, fail
+
+KEY = "sk-test-abcdefghijklmnop1234"
+
+
+def winner(seen: Seen) -> Answer:
+    """Plays the toy world well: the key first, then the door."""
+    text = json.dumps(seen.body)
+    action = "open door" if "You take the key." in text else "take key"
+    return Say(json.dumps({"thought": "on", "action": action, "predictions": ["You take the key."]}))
+
+
+def files(root: Path) -> str:
+    return "\n".join(p.read_text(errors="replace") for p in root.rglob("*") if p.is_file())
+
+
+def test_success_with_interval_steps_tokens_and_money(tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl", 3)
+    with FakeServer(winner) as fake:
+        done = cli(
+            "eval", "--tasks", "t.jsonl", "--model", "fake", "--base-url", fake.url, "--price", "1/2",
+            cwd=tmp_path, env={"OPENAI_API_KEY": KEY, "LC_ALL": "C"},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "3 of 3  100 % (44-100 %)  2.0" in done.stdout
+    assert "6 calls, 600 tokens in (0 cached), 60 out, $0.0007" in done.stdout
+    plan, moves = done.stderr.index("planned at most"), done.stderr.index("3/3")
+    assert plan < moves, "the plan comes before the first call"
+    assert (tmp_path / "runs" / "eval-1" / "report.md").is_file()
+    assert KEY not in files(tmp_path) + done.stdout + done.stderr
+
+
+def test_json_is_the_only_thing_on_standard_output(tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl")
+    with FakeServer(winner) as fake:
+        words = ["eval", "--tasks", "t.jsonl", "--model", "fake", "--base-url", fake.url, "--split", "dev"]
+        done = cli(*words, "--limit", "1", "--json", "--run", "mine", cwd=tmp_path)
+        data = json.loads(done.stdout)
+        again = cli(*words, "--limit", "1", "--json", "--run", "mine", cwd=tmp_path)
+        asked = fake.count
+    assert data["status"] == "finished" and data["systems"][0]["success"]["k"] == 1
+    assert data["systems"][0]["split"] == "dev" and data["dir"] == "runs/mine"
+    assert asked == 2 and json.loads(again.stdout)["systems"] == data["systems"]  # resumed: nothing bought
+
+
+def test_net_07_a_refused_key_stops_the_run_at_once(tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl", 50)
+    with FakeServer(lambda seen: fail(401, f"Incorrect API key provided: {KEY}", "invalid_api_key")) as fake:
+        done = cli(
+            "eval", "--tasks", "t.jsonl", "--model", "openai/fake", "--base-url", fake.url, "--workers", "8",
+            cwd=tmp_path, env={"OPENAI_API_KEY": KEY},
+        )  # fmt: skip
+        assert fake.count <= 8
+    clear(done, 4, "OPENAI_API_KEY")
+    assert KEY not in done.stderr + files(tmp_path)
+
+
+def test_no_key_at_all_is_said_before_any_request(tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl")
+    done = cli("eval", "--tasks", "t.jsonl", "--model", "openai/gpt-x", cwd=tmp_path)
+    clear(done, 2, "OPENAI_API_KEY")
+
+
+def test_unknown_model(tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl")
+    missing = fail(404, "The model `fakee` does not exist", "model_not_found")
+    with FakeServer(lambda seen: missing) as fake:
+        done = cli("eval", "--tasks", "t.jsonl", "--model", "fakee", "--base-url", fake.url, cwd=tmp_path)
+        assert fake.count <= 8
+    clear(done, 4, "fakee")
+
+
+def test_unknown_provider(tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl")
+    clear(cli("eval", "--tasks", "t.jsonl", "--model", "opneai/x", cwd=tmp_path), 2, "opneai")
+
+
+def test_unreachable_server(tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl")
+    done = cli(
+        "eval", "--tasks", "t.jsonl", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", cwd=tmp_path
+    )
+    clear(done, 4, "127.0.0.1:9")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("", "holds no tasks"), ('{"env":"x"}\n', "needs goal"), ("[]\n", "line 1"), ("{\n", "line 1")],
+    ids=["empty", "no goal", "list", "no json"],
+)
+def test_a_task_file_that_cannot_be_used(content: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(content)
+    clear(cli("eval", "--tasks", "t.jsonl", "--model", "m", cwd=tmp_path), 2, "t.jsonl", words)
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+def test_unknown_task_set_names_the_nearest(tmp_path: Path) -> None:
+    clear(cli("eval", "--tasks", "houshold-easy", cwd=tmp_path), 2, "did you mean 'household-easy'")
+
+
+def test_unknown_config_key(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[wia]\ngama = 1\n")
+    clear(cli("eval", "--config", "c.toml", cwd=tmp_path), 2, "c.toml", "wia.gama", "did you mean 'gamma'")
+    clear(cli("eval", "--set", "wia.gama=1", cwd=tmp_path), 2, "wia.gama", "did you mean 'gamma'")
+    (tmp_path / "c.toml").write_text("a = [\n")
+    clear(cli("eval", "--config", "c.toml", cwd=tmp_path), 2, "c.toml", "TOML")
+    clear(cli("eval", "--config", "none.toml", cwd=tmp_path), 2, "none.toml")
+
+
+def test_broken_prompt_file(tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl")
+    file = tmp_path / "p.toml"
+    for content, words in (("act = [", "TOML"), ('"act.instrctions" = "x"', "act.instructions")):
+        file.write_text(content)
+        clear(cli("eval", "--tasks", "t.jsonl", "--prompt", "p.toml", cwd=tmp_path), 2, "p.toml", words)
+    clear(cli("eval", "--tasks", "t.jsonl", "--prompt", "no.toml", cwd=tmp_path), 2, "no.toml")
+
+
+def test_missing_extra(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"env":"household:alfworld","goal":"x","split":"test","params":{}}\n')
+    blocked = tmp_path / "blocked"
+    for name in ("alfworld", "textworld"):
+        (blocked / name).mkdir(parents=True)
+        (blocked / name / "__init__.py").write_text(
+            f"raise ModuleNotFoundError('no {name}', name='{name}')\n"
+        )
+    done = cli(
+        "eval", "--tasks", "t.jsonl", "--agent", "random", "--model", "m", "--base-url", "http://127.0.0.1:9",
+        cwd=tmp_path, env={"PYTHONPATH": f"{blocked}:{Path(__file__).resolve().parents[2]}"},
+    )  # fmt: skip
+    clear(done, 2, "alfworld", "pip install")
+
+
+def test_env_05_partial_success_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    rows = [
+        json.dumps(
+            {"env": "tests.toy:Faulty", "goal": f"Out {i}.", "split": "test", "params": {"raise": i == 1}}
+        )
+        for i in range(4)
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+
+    def slow(seen: Seen) -> Answer:  # looks round once, so that the world gets to its third step
+        text = json.dumps(seen.body)
+        looked = "look around" in text.rpartition("Action")[2] or text.count("Nothing happens.") > 0
+        if not looked:
+            return Say(json.dumps({"thought": "", "action": "look around", "predictions": []}))
+        return winner(seen)
+
+    with FakeServer(slow) as fake:
+        done = cli("eval", "--tasks", "t.jsonl", "--model", "fake", "--base-url", fake.url, cwd=tmp_path)
+    assert done.returncode == 5, done.stderr
+    assert "1 episodes ended in infrastructure errors" in done.stderr and "of 3" in done.stdout
+    assert "sk-abcdefghijklmnopqrstuvwx" not in files(tmp_path)
+
+
+def test_unknown_split_and_a_run_without_a_final_prompt(tmp_path: Path) -> None:
+    clear(cli("eval", "--split", "tset", cwd=tmp_path), 2, "did you mean 'test'")
+    clear(cli("eval", "nothing", cwd=tmp_path), 2, "no run 'nothing'")
+    clear(cli("eval", "r", "--prompt", "x", cwd=tmp_path), 2, "leave out --prompt")
