@@ -64,7 +64,7 @@ class _Front(ModuleType):
 
     @evolve.setter
     def evolve(self, room: ModuleType) -> None:
-        """The import system binds the room here when it is imported; `from roleagent_lite.evolve...` needs no binding."""
+        """The import system binds the room here; `from roleagent_lite.evolve...` needs no binding."""
 
 
 sys.modules[__name__].__class__ = _Front

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-import roleagent_lite
 from roleagent_lite.agents import make_agent
 from roleagent_lite.ask import Asker, Prompts, load_prompts
 from roleagent_lite.config import RunConfig, from_mapping, merge
@@ -32,6 +31,7 @@ from roleagent_lite.lm.pool import Models, open_models
 from roleagent_lite.report.write import write_report
 from roleagent_lite.store import Run
 from roleagent_lite.types import ROLES, Listener, Model, Progress, PromptSet, Result, Role, Split
+from roleagent_lite.version import __version__
 
 __all__ = ["EvalResult", "EvolveResult", "evaluate", "evaluate_async", "evolve", "evolve_async", "export"]
 
@@ -137,7 +137,7 @@ def _beginning(run: Run, config: RunConfig, sets: TaskSets, seed: PromptSet) -> 
     Raises ConfigError where the run was started from another task file or seed prompt, naming which.
     """
     data = {
-        "version": roleagent_lite.__version__,
+        "version": __version__,
         "tasks_hash": sets.hash,
         "models": {role: config.model_for(role) for role in ROLES},
         "seed_set": seed.id,

@@ -20,7 +20,7 @@ from typing import IO, Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from roleagent_lite import types as nouns
+import roleagent_lite.types as nouns
 from roleagent_lite.config import RunConfig, dump_toml, load
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.redact import clean, register_url

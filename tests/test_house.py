@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "roleagent_lite"
 
 FLOORS: dict[str, int] = {
-    "types": 0, "errors": 0,
+    "types": 0, "errors": 0, "version": 0,
     "redact": 1, "config": 1, "content": 1, "tasksets": 1, "store": 1,
     "stats": 1, "memory": 1, "lm": 1, "embed": 1, "ask": 1,
     "envs": 2, "agents": 2, "rollout": 2, "wia": 2, "aiw": 2, "selfplay": 2,

@@ -12,8 +12,8 @@ from typing import Annotated
 
 import typer
 
-from roleagent_lite import __version__
 from roleagent_lite.cli import border, eval_, evolve, export_, models, runs, show, tasks
+from roleagent_lite.version import __version__
 
 app = typer.Typer(
     name="roleagent-lite",

@@ -15,7 +15,7 @@ from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies_environment
 
-from roleagent_lite import redact
+import roleagent_lite.redact as redact
 from roleagent_lite.config import Limits
 from roleagent_lite.errors import ConfigError, nearest
 

@@ -16,7 +16,7 @@ import json
 from dataclasses import fields
 from typing import Any, Protocol
 
-from roleagent_lite import errors
+import roleagent_lite.errors as errors
 from roleagent_lite.errors import ConfigError, ModelError
 from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.retry import Lost

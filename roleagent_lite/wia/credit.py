@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import roleagent_lite.wia.advantage as advantage
+import roleagent_lite.wia.align as align
+import roleagent_lite.wia.group as group
+import roleagent_lite.wia.reward as reward
 from roleagent_lite.config import Wia
 from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.types import Credit, Trajectory
-from roleagent_lite.wia import advantage, align, group, reward
 from roleagent_lite.wia.horizon import horizon
 
 # R^E, the raw outcome of an episode: what A^E compares.

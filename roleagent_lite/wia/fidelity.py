@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import roleagent_lite.wia.align as align
 from roleagent_lite.config import Wia
 from roleagent_lite.stats import Correlation, point_biserial
 from roleagent_lite.types import Credit, Step, Trajectory
-from roleagent_lite.wia import align
 
 MISSING_RULE = (
     "A step without a prediction has no alignment and R_pre = 0: it keeps its plain task return, "
