@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 COUNTED: Mapping[str, Any] = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
 
@@ -127,7 +127,7 @@ class FakeServer:
         """Chat requests so far."""
         return len(self.requests)
 
-    def __enter__(self) -> FakeServer:
+    def __enter__(self) -> Self:
         self._thread.start()
         assert self._ready.wait(10), "the fake server did not start"
         return self

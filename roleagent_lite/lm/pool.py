@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from roleagent_lite import redact
+import roleagent_lite.redact as redact
 from roleagent_lite.config import RunConfig
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.lm.address import Address, parse
@@ -143,9 +143,7 @@ async def _open(
     if address.kind == "embedded":
         from roleagent_lite.lm.embedded import EmbeddedModel
 
-        embedded = EmbeddedModel.open(address.spec, listener)
-        stack.callback(embedded.close)
-        return embedded
+        return EmbeddedModel.open(address.spec, listener)  # stays loaded for the life of the process
     if address.kind == "http":
         from roleagent_lite.lm.http import HttpModel
 
