@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from roleagent_lite.errors import BudgetStop, ConfigError, FatalModelError, Interrupted
+from roleagent_lite.evolve import propose
 from roleagent_lite.jobs import EvolveResult, evolve, evolve_async
 from roleagent_lite.store import Run
 from roleagent_lite.types import Request
@@ -243,7 +244,7 @@ async def test_a_fault_of_our_own_in_the_proposer_is_not_swallowed(
     def broken(*_: Any) -> str:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("roleagent_lite.evolve.propose.render", broken)
+    monkeypatch.setattr(propose, "render", broken)
     with pytest.raises(ZeroDivisionError, match="ours"):
         await evolve_async(settings(tmp_path), run_dir=tmp_path / "run", models=provider())
 
