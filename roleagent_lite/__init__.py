@@ -38,9 +38,9 @@ class _Room(ModuleType):
     """The room `roleagent_lite.evolve` under the name of the job: called, it is the job."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        from roleagent_lite import jobs
+        from roleagent_lite.jobs import evolve
 
-        return jobs.evolve(*arguments, **options)
+        return evolve(*arguments, **options)
 
 
 class _Package(ModuleType):
@@ -53,18 +53,3 @@ class _Package(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Package
-
-
-class _Front(ModuleType):
-    """The job `evolve` and the room `evolve/` share a name: as an attribute it is always the job."""
-
-    @property
-    def evolve(self) -> Any:
-        return __getattr__("evolve")
-
-    @evolve.setter
-    def evolve(self, room: ModuleType) -> None:
-        """The import system binds the room here; `from roleagent_lite.evolve...` needs no binding."""
-
-
-sys.modules[__name__].__class__ = _Front

@@ -11,9 +11,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import roleagent_lite.report.course as course
+import roleagent_lite.report.foresight as foresight
+import roleagent_lite.report.means as means
+import roleagent_lite.report.results as results
 from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.redact import scrub
-from roleagent_lite.report import course, foresight, means, results
 from roleagent_lite.report.compare import Comparison, final_id, sealed, seed_id
 from roleagent_lite.report.gather import Facts, Tally, gather
 from roleagent_lite.report.markdown import plain
