@@ -231,7 +231,8 @@ def game_from_row(goal_text: str, params: Mapping[str, Any]) -> Game:
             home[thing] = index
     if len(home) > MAX_THINGS:
         raise _bad(f"at most {MAX_THINGS} things, found {len(home)}")
-    places = {number: index for index, number in enumerate(sorted(numbers))}
+    ordered = sorted(numbers, reverse=True)  # as the original has them: the highest number first
+    places = {number: index for index, number in enumerate(ordered)}
     receptacles = tuple(
         Receptacle(name, class_of(name) + "type", places[place], class_of(name) in openable, opened)
         for name, place, opened in rows
@@ -239,7 +240,7 @@ def game_from_row(goal_text: str, params: Mapping[str, Any]) -> Game:
     things = _things(layout, home, receptacles)
     kinds = {class_of(n) for n in names}
     return Game(
-        places=tuple(f"loc {number}" for number in sorted(numbers)),
+        places=tuple(f"loc {number}" for number in ordered),
         receptacles=receptacles,
         things=things,
         start=places[start],

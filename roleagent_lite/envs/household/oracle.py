@@ -161,11 +161,14 @@ def search(game: Game) -> list[str] | None:
     """
     goal, walker = game.goal, _Searcher(game)
     first = {r.kind: i for i, r in reversed(list(enumerate(game.receptacles)))}
+    light = goal.type == "look_at_obj_in_light"
     target = first.get(goal.recep, -1)
+    if target < 0 and not light:
+        return None
     try:
         while not walker.engine.won:
             thing = walker.take(goal.obj, target)
-            if goal.type == "look_at_obj_in_light":
+            if light:
                 lamp, index = walker.find(goal.toggle, "toggleable")
                 walker.visit(index)
                 walker.do(f"use {lamp.name}")

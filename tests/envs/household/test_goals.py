@@ -41,9 +41,9 @@ def test_order_and_names_do_not_matter(parts: list[str], name: str) -> None:
 
 def test_the_older_lamp() -> None:
     found = goal(
-        "(and (exists (?t - object ?a - agent ?l - location) (and (objecttype ?t desklamptype) (toggleable ?t) "
-        "(istoggled ?t) (objectatlocation ?t ?l) (atlocation ?a ?l))) (exists (?o - object ?a - agent) "
-        "(and (objecttype ?o mugtype) (holds ?a ?o))))"
+        "(and (exists (?t - object ?a - agent ?l - location) (and (objecttype ?t desklamptype) "
+        "(toggleable ?t) (istoggled ?t) (objectatlocation ?t ?l) (atlocation ?a ?l))) (exists (?o - object "
+        "?a - agent) (and (objecttype ?o mugtype) (holds ?a ?o))))"
     )
     assert found == Goal("look_at_obj_in_light", "mugtype", toggle="desklamptype", loose_lamp=True)
 
