@@ -47,12 +47,19 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What proposals are made with. `max_chars` bounds every proposed text."""
+    """What proposals are made with.
+
+    max_chars: bound of a proposed text, unless the old one is longer already. names: the prompt's own
+    placeholders, which a text must not hold, for nothing fills them there.
+    """
 
     asker: Asker
     temperature: float
     max_chars: int
     names: frozenset[str] = frozenset()
+
+    def limit(self, old: str) -> int:
+        return max(self.max_chars, len(old))
 
 
 def unwrap(text: str) -> str:
@@ -92,6 +99,7 @@ async def rewrite(component: str, material: Material, means: Means) -> Proposal:
     Errors that end a run (budget, fatal model errors) pass through.
     """
     old = material.parent.texts[component]
+    limit = means.limit(old)
     inputs = {
         "component": component,
         "current": old,
