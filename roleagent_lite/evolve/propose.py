@@ -104,9 +104,7 @@ async def rewrite(component: str, material: Material, means: Means) -> Proposal:
         "component": component,
         "current": old,
         "feedback": render(material.rows, FEEDBACK_CHARS),
-        "limit": str(
-            max(1, means.max_chars // 7)
-        ),  # in words: English has about six letters and a blank a word
+        "limit": str(max(1, limit // 7)),  # in words: about six letters and a blank each
     }
     try:
         answer = await means.asker.ask(
@@ -116,7 +114,7 @@ async def rewrite(component: str, material: Material, means: Means) -> Proposal:
     except ReplyError as error:
         return Proposal(component, None, f"the reflector's reply cannot be used: {error}", paid=True)
     new = unwrap(str(answer.values.get("text") or ""))
-    why = fault(new, old, means.max_chars, means.names)
+    why = fault(new, old, limit, means.names)
     if why is not None:
         return Proposal(component, None, why, paid=True)
     return Proposal(component, new, "rewritten from the round's feedback", paid=True)
@@ -124,8 +122,10 @@ async def rewrite(component: str, material: Material, means: Means) -> Proposal:
 
 async def swap(component: str, material: Material, means: Means) -> Proposal:
     """The best fitting solved episode becomes the first demonstration. No call is made."""
+    old = material.parent.texts[component]
     ranked = demos.rank(material.candidates, material.failing, material.related)
-    chosen = demos.swap(material.parent.texts[component], ranked, means.max_chars)
+    fit = [demo for demo in ranked if not holes(demos.render(demo)) & means.names]
+    chosen = demos.swap(old, fit, means.limit(old))
     if chosen is None:
         return Proposal(component, None, "no solved episode is new and short enough to be shown")
     text, demo = chosen

@@ -143,3 +143,23 @@ def test_unwrap_takes_a_fence_around_the_whole_only() -> None:
 
 def test_rotated() -> None:
     assert rotated(["a", "b", "c"], "b") == ["b", "c", "a"]
+
+
+async def test_a_users_long_text_may_stay_as_long_as_it_was() -> None:
+    long = PromptSet("p" * 12, {**TEXTS, "act.instructions": "Act well. " * 40})
+    how, asked = means("Act better. " * 33)
+    proposal = await propose(["act.instructions"], material(parent=long), how)
+    assert proposal.text is not None and len(proposal.text) > 200
+    assert asked.asked[0][1]["limit"] == str(400 // 7)
+    too_long, _ = means("Act better. " * 34)
+    assert (await propose(["act.instructions"], material(parent=long), too_long)).text is None
+
+
+async def test_an_episode_that_holds_a_placeholder_of_ours_is_not_shown() -> None:
+    of = task("s", "say {task} twice")
+    odd = Demo(of, episode(of, steps=[step("say it", "You say it.")]), 0.9)
+    how, _ = means()
+    assert (await propose(["act.demonstrations"], material(candidates=(odd,)), how)).text is None
+    both = material(candidates=(odd, solved_demo()))
+    shown = await propose(["act.demonstrations"], both, how)
+    assert shown.text is not None and "{task}" not in shown.text
