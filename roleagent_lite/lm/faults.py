@@ -21,8 +21,9 @@ from roleagent_lite.errors import (
     ModelError,
     TransientModelError,
     UnsupportedRequest,
+    nearest,
 )
-from roleagent_lite.lm.address import Address
+from roleagent_lite.lm.address import KEY_VARIABLES, LOCAL, Address
 from roleagent_lite.redact import scrub
 
 _TOO_LONG = re.compile(
@@ -162,6 +163,12 @@ def judge(status: int, error: Said, address: Address, url: str, wait: float | No
         )
     if _FILTERED.search(error.all):
         return ContentFiltered(f"{where}: the provider's content filter refused ({words})", status=status)
+    if "llm provider not provided" in error.all.lower():  # LiteLLM's word for a prefix that it does not know
+        prefix = address.provider or address.spec
+        raised = (
+            f"no provider '{prefix}' for model '{address.spec}'{nearest(prefix, [*KEY_VARIABLES, *LOCAL])}"
+        )
+        return FatalModelError(raised, status=404)
     if _NO_MODEL.search(error.all):
         return FatalModelError(f"{where}: no such model ({words})", status=404)
     if status == 404:

@@ -148,3 +148,10 @@ def test_messages_are_one_short_line_without_keys() -> None:
         "in a list", "NOT_FOUND"
     )
     assert faults.read("7").message == "7"
+
+
+def test_an_unknown_provider_ends_the_run_and_the_nearest_is_named() -> None:
+    unknown = parse("opneai/x", Limits(), {})
+    said = faults.Said("LLM Provider NOT provided. Pass in the LLM provider you are trying to call.")
+    fault = faults.judge(400, said, unknown, "")
+    assert fault.fatal and "no provider 'opneai'" in str(fault) and "did you mean 'openai'" in str(fault)
