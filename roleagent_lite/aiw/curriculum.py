@@ -81,8 +81,7 @@ class Curriculum:
         """
         n, total = len(self.task_ids), sum(self.counts)
         rho_k = self.rho * total / (total + 1)
-        shares = [c / total if total else 1 / n for c in self.counts]
-        p = [(1 - rho_k) / n + rho_k * share for share in shares]
+        p = [(1 - rho_k) / n + self.rho * c / (total + 1) for c in self.counts]  # rho_k c/C without the 0/0
         return dict(zip(self.task_ids, _capped(p, max(CAP, 2 / n)), strict=True))
 
     def draw(self, k: int, round: int) -> list[str]:

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,8 @@ def test_update_leaves_the_old_one_alone_and_replay_restores() -> None:
     for chosen, solved in rounds:
         current = current.update(chosen, solved)
     assert start.counts == (0.0,) * 6
+    with pytest.raises(FrozenInstanceError):
+        start.counts = current.counts  # type: ignore[misc]
     assert start.replay(rounds) == current
     assert start.replay(rounds).draw(3, 7) == current.draw(3, 7)
 
