@@ -20,6 +20,8 @@ _SHAPES = re.compile(
     r"\b(sk-(?:ant-|proj-|or-)?[A-Za-z0-9_\-]{16,}|gsk_[A-Za-z0-9]{20,}|AIza[0-9A-Za-z_\-]{30,}|hf_[A-Za-z0-9]{20,})"
     r"|(?<=[Bb]earer )[A-Za-z0-9._\-]{8,}"
 )
+# The same without a word's edge before it, which JSON's escapes may hide.
+_LOOSE = re.compile(_SHAPES.pattern.replace(r"\b", ""))
 _MIN = 6  # shorter values ("none", "test") would blot out ordinary words
 _secrets: set[str] = set()
 
@@ -27,7 +29,8 @@ _secrets: set[str] = set()
 def register(secret: str | None) -> None:
     """Remember a key given by flag, file or URL; its JSON-escaped and URL-quoted forms count too."""
     if secret and len(secret) >= _MIN:
-        _secrets.update({secret, json.dumps(secret)[1:-1], quote(secret, safe="")})
+        escaped = (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+        _secrets.update({secret, *escaped, quote(secret, safe="")})
 
 
 def register_environment(environ: Mapping[str, str] | None = None) -> None:
@@ -91,6 +94,16 @@ def clean(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [clean(v) for v in value]
     return value
+
+
+def harmless(text: str) -> bool:
+    """Whether the JSON `text` (not ASCII-escaped) surely holds nothing that `clean` would change.
+
+    A quick look at the whole instead of at each text in it; when in doubt it says no.
+    """
+    if _LOOSE.search(text) or any(secret in text for secret in _secrets):
+        return False
+    return text.isascii() or mend(text) == text
 
 
 def hint(secret: str) -> str:

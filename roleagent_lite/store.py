@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 import roleagent_lite.types as nouns
 from roleagent_lite.config import RunConfig, dump_toml, load
 from roleagent_lite.errors import ConfigError, RoleAgentError
-from roleagent_lite.redact import clean, register_url
+from roleagent_lite.redact import clean, harmless, register_url
 
 SCHEMA = 1
 T = TypeVar("T")
@@ -44,6 +44,7 @@ class Table(Generic[T]):
         self._lock = threading.Lock()
         self._out: IO[bytes] | None = None
         self._in: IO[bytes] | None = None
+        self._tail: int | None = None  # where the next record goes, if known
         self._end: int | None = None  # where whole records end, if half a record stands behind them
         if path.is_file():  # a device (/dev/full) has nothing to read, or no end
             self._scan()
@@ -70,14 +71,20 @@ class Table(Generic[T]):
                 good += len(line)
 
     def _encode(self, key: str, row: T) -> bytes:
-        body = {"v": SCHEMA, "key": key, "row": clean(self._adapter.dump_python(row, mode="json"))}
+        plain = self._adapter.dump_python(row, mode="json")
+        text = self._json(key, plain)
+        if not harmless(text):
+            text = self._json(key, clean(plain))
+        return text.encode("utf-8") + b"\n"
+
+    def _json(self, key: str, row: Any) -> str:
+        body = {"v": SCHEMA, "key": key, "row": row}
         try:
-            text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+            return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         except ValueError as error:
             raise RoleAgentError(
                 f"cannot write {self.path}: record '{key}' holds a number that is not finite ({error})"
             ) from None
-        return text.encode("utf-8") + b"\n"
 
     def put(self, row: T) -> bool:
         """Append `row` unless its key is there; True if written.
@@ -105,7 +112,9 @@ class Table(Generic[T]):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._out = self.path.open("ab", buffering=0)
         self._cut(self._out)
-        start = self._out.seek(0, os.SEEK_END)
+        # A single writer knows where it is; each call into the system lets waiting threads in, and costs.
+        start = self._out.seek(0, os.SEEK_END) if self._tail is None else self._tail
+        self._tail = None
         try:
             written = self._out.write(data)
             if written != len(data):
@@ -115,6 +124,7 @@ class Table(Generic[T]):
             with contextlib.suppress(OSError):
                 self._cut(self._out)
             raise
+        self._tail = start + len(data)
         return start
 
     def _cut(self, out: IO[bytes]) -> None:
@@ -158,7 +168,7 @@ class Table(Generic[T]):
         for file in (self._out, self._in):
             if file is not None:
                 file.close()
-        self._out = self._in = None
+        self._out = self._in = self._tail = None
 
 
 @dataclass(frozen=True, slots=True)

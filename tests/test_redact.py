@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roleagent_lite import redact
-from roleagent_lite.redact import clean, hint, mend, register, register_environment, register_url, scrub
+from roleagent_lite.redact import (
+    clean,
+    harmless,
+    hint,
+    mend,
+    register,
+    register_environment,
+    register_url,
+    scrub,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -186,3 +195,36 @@ def test_hint_shows_at_most_four_characters() -> None:
     assert hint("abcdefghijkl") == "…ijkl"
     assert hint("short") == "…"
     assert hint("") == "…"
+
+
+_texts = st.one_of(
+    st.text(max_size=20),
+    st.text(alphabet='ab\n"\\é\ud83d\udd11 -', max_size=12),
+    st.sampled_from(
+        ["sk-0123456789abcdefgh", "x\nsk-0123456789abcdefgh", "Bearer abcdefgh.1", 'a"b\\é-secret']
+    ),
+)
+_plain = st.recursive(
+    _texts, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_texts, inner, max_size=3)
+)
+
+
+@given(_plain)
+def test_what_looks_harmless_as_a_whole_needs_no_cleaning(value: Any) -> None:
+    redact._secrets.clear()
+    register('a"b\\é-secret')
+    if harmless(json.dumps(value, ensure_ascii=False)):
+        assert clean(value) == value
+
+
+def test_harmless_is_not_blind_and_not_afraid_of_everything() -> None:
+    register("hunter2-hunter2")
+    assert harmless('{"goal": "put a desk-lamp on the desk-top, task-17; é 🔑"}')
+    for text in (
+        "hunter2-hunter2",
+        "\\nsk-0123456789abcdefgh",
+        "Bearer abcdefgh",
+        "half \ud83d",
+        "\ud83d\udd11",
+    ):
+        assert not harmless(text)
