@@ -6,7 +6,6 @@ import logging
 import os
 import signal
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,21 +24,12 @@ from roleagent_lite.errors import (
 SECRET = "sesame-open-987654"
 
 
+pytestmark = pytest.mark.usefixtures("untouched")
+
+
 @pytest.fixture(autouse=True)
-def untouched(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Logging, signals and the log file as they were."""
-    root = logging.getLogger()
-    handlers, level, handler = root.handlers[:], root.level, signal.getsignal(signal.SIGTERM)
-    monkeypatch.setitem(border._state, "log", None)
+def no_cache_dir(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DSPY_CACHEDIR", raising=False)
-    yield
-    for one in root.handlers[:]:
-        if one not in handlers:
-            one.close()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-    signal.signal(signal.SIGTERM, handler)
 
 
 def raising(error: BaseException) -> int:
