@@ -24,7 +24,7 @@ from roleagent_lite.store import Event, Run
 from roleagent_lite.types import Call, Reply, Request, Usage
 
 # Failures that are the answer to a request: asked again it would fail again, so a resume does not ask.
-_SETTLED = ("ContextTooLong", "ContentFiltered", "UnsupportedRequest")
+_SETTLED = ("ContextTooLong", "ContentFiltered")
 
 
 class Attempts(Protocol):
