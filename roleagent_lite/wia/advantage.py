@@ -25,7 +25,7 @@ def relative(values: Sequence[float], normalise: str) -> list[float]:
 
     A group of one, and values that are all equal, give exactly 0. Paper Eq. 1 and 8.
     """
-    if len(values) < 2 or min(values) == max(values):
+    if len(set(values)) < 2:
         return [0.0] * len(values)
     mean = math.fsum(values) / len(values)
     return NORMALISERS[normalise]([v - mean for v in values])
