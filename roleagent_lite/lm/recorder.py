@@ -49,6 +49,14 @@ class Counter:
         return attempt
 
 
+def orphans_of(run: Run | None) -> frozenset[str]:
+    """Keys of calls that were sent and never answered nor refused."""
+    if run is None:
+        return frozenset()
+    sent = (event.key for event in run.dispatched if event.kind == "call")
+    return frozenset(key for key in sent if key not in run.calls and f"{key}!" not in run.dispatched)
+
+
 class Recorder:
     """A Model whose calls are stored in `run` (None: nowhere) and answered from there where it can.
 
@@ -66,14 +74,13 @@ class Recorder:
         base_url: str | None = None,
         can_score: bool = False,
         counter: Counter | None = None,
+        orphans: frozenset[str] | None = None,
     ) -> None:
         self.name, self.base_url, self.can_score = name, base_url, can_score
         self._inner, self._run, self._ledger = inner, run, ledger
         self._counter = counter or Counter()
         # In flight when an earlier process ended: its request may have been billed already.
-        self._orphans = (
-            {e.key for e in run.dispatched if e.kind == "call" and e.key not in run.calls} if run else set()
-        )
+        self._orphans = orphans_of(run) if orphans is None else orphans
 
     def key(self, request: Request) -> str:
         """The key of this request's next attempt (64 hex digits); each call of this method is one attempt."""

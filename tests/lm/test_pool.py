@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from roleagent_lite.types import ROLES, Request
 from tests.fake_server import COUNTED, FakeServer, Raw, Say, Seen, always, fail, in_turn, refuse, stream
 from tests.lm.kit import ask, config_for, pool
 
+ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-secret-0123456789WXYZ"
 TWO_CENTS: dict[str, Any] = {"budget": {"price": "181.818182/181.818182"}}  # 110 tokens
 
@@ -389,3 +391,37 @@ async def test_a_rule_that_breaks_is_our_fault_and_shows(tmp_path: Path) -> None
         for _ in range(2):
             with pytest.raises(ZeroDivisionError):
                 await models["agent"].complete(ask())
+
+
+@pytest.mark.slow
+async def test_res_03_killed_at_several_moments_nothing_stored_is_bought_again(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.lm.kill_me"]
+    stored_before: set[str] = set()
+    with FakeServer(latency=(0.005, 0.03)) as fake:
+        for moment in (
+            1,
+            17,
+            30,
+            45,
+            0,
+        ):  # after that many requests, counted over all processes; 0 = to the end
+            first = fake.count
+            process = await asyncio.create_subprocess_exec(
+                *command, fake.url, str(tmp_path), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+            )
+            while moment and fake.count < moment and process.returncode is None:
+                await asyncio.sleep(0.002)
+            if moment:
+                process.kill()
+            output, _ = await process.communicate()
+            sent = [s.body["messages"][1]["content"] for s in fake.requests[first:]]
+            assert not stored_before & set(sent), "a call whose reply was stored was sent again"
+            with Run.open(tmp_path) as run:
+                stored_before = {call.request.messages[1].content for call in run.calls}
+                ids = run.calls.keys()
+            assert len(ids) == len(stored_before)
+            if not moment:
+                assert output.startswith(b"done")
+                assert int(output.split()[1]) >= fake.count - 8 * 4 and int(output.split()[1]) <= fake.count
+    assert stored_before == {f"task {n}" for n in range(60)}
+    assert fake.count <= 60 + 4 * 8, "at most one call a worker is lost at each kill"
