@@ -59,6 +59,23 @@ def replayed(source: Path, target: Path) -> RunConfig:
     return config
 
 
+def planned(config: RunConfig) -> int:
+    """Episodes that a run plays at most: every child enters the pool, and one is better than the seed.
+
+    Raises ConfigError for a task file that cannot be used.
+    """
+    from roleagent_lite.tasksets import load_tasks
+
+    has = {split: len(load_tasks(config.tasks, split)) for split in ("train", "dev", "test")}
+    plan = config.evolve
+    each = min(plan.tasks_per_round, has["train"]) * plan.group
+    return (
+        plan.rounds * 2 * each
+        + (plan.rounds + 1) * min(plan.dev, has["dev"])
+        + 2 * min(plan.test, has["test"])
+    )
+
+
 def prepare(
     flags: Mapping[str, Any], config: Path | None, sets: list[str] | None, runs: Path, *,
     run: str | None, resume: bool, replay: str | None, prompt: Path | None,
@@ -127,6 +144,8 @@ def command(
     path, settings = prepare(flags, config, sets, runs, run=run, resume=resume, replay=replay, prompt=prompt)
     with watched("evolve", path, settings) as screen:
         from roleagent_lite.jobs import evolve
+        from roleagent_lite.jobs import settings as resolved
 
+        screen.plan(planned(resolved(settings)))
         evolve(settings, run_dir=path, listener=screen.listen)
     finish(path, json)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -20,7 +21,8 @@ from roleagent_lite.types import Progress
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-_PLAYED = ("train", "dev", "test")
+PLAYED = ("train", "dev", "test")  # stages whose counts are episodes
+_WINDOW = 32  # events from which the pace is taken
 EVERY = 15.0  # seconds between two plain lines of one stage
 _WORDS = {
     "train": "playing training tasks",
@@ -34,31 +36,36 @@ _WORDS = {
 
 
 class Clock:
-    """How long the rest will take, from the pace so far. `planned`: episodes of the whole job, if known."""
+    """How long the rest will take, from the pace of the last episodes (a resume's first ones cost no time).
+
+    `planned`: episodes of the whole job at most, None = unknown; then only the present stage is foretold.
+    """
 
     def __init__(self, planned: int | None = None, now: Callable[[], float] = time.monotonic) -> None:
         self.planned = planned
         self._now = now
-        self._start = now()
         self._finished = 0
-        self._first: dict[str, tuple[float, int]] = {}
-        self._seen: dict[str, int] = {}
+        self._at: tuple[str, int, int] = ("", 0, 0)  # stage, done and total of the last event
+        self._recent: deque[tuple[float, int]] = deque([(now(), 0)], maxlen=_WINDOW)
 
     def left(self, event: Progress) -> float | None:
-        """Seconds left: of the whole job where its size is known, else of this stage; None = no pace yet."""
-        now = self._now()
-        before = self._seen.get(event.stage, 0)
-        if event.done < before or event.stage not in self._first:  # a new round of this stage
-            self._first[event.stage] = (now, event.done)
-            before = event.done
-        self._finished += event.done - before
-        self._seen[event.stage] = event.done
-        if self.planned is not None and self._finished:
-            return (now - self._start) / self._finished * max(0, self.planned - self._finished)
-        began, at = self._first[event.stage]
-        if event.done <= at:
+        """Seconds left: of the job (at most) if its size is known, else of this stage; None = no pace yet."""
+        if event.stage not in PLAYED:
             return None
-        return (now - began) / (event.done - at) * max(0, event.total - event.done)
+        stage, done, total = self._at
+        same = stage == event.stage and total == event.total and event.done >= done
+        news = event.done - done if same else event.done
+        self._at = (event.stage, event.done, event.total)
+        if news or not same:
+            self._finished += news
+            self._recent.append((self._now(), self._finished))
+        (begun, before), (latest, after) = self._recent[0], self._recent[-1]
+        if after == before:
+            return None
+        rest = event.total - event.done
+        if self.planned is not None:
+            rest = max(rest, self.planned - self._finished)
+        return (latest - begun) / (after - before) * rest
 
 
 def line(event: Progress, left: float | None) -> str:
@@ -66,11 +73,11 @@ def line(event: Progress, left: float | None) -> str:
     parts = [_WORDS.get(event.stage, event.stage)]
     if event.total:
         parts.append(f"{event.done}/{event.total}")
-    if event.done and event.stage in _PLAYED:
+    if event.done and event.stage in PLAYED:
         parts.append(f"solved {percent(event.solved / event.done)}")
     if event.dollars is not None:
         parts.append(dollars(event.dollars))
-    if left is not None and event.done < event.total:
+    if left:
         parts.append(f"about {seconds(left)} left")
     if event.note:
         parts.append(event.note)

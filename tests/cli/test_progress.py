@@ -31,30 +31,43 @@ def test_what_is_unknown_is_left_out() -> None:
     assert line(Progress("dev", 0, 4), None) == "scoring on dev tasks · 0/4"
     assert line(Progress("strange"), None) == "strange"
     assert "solved" not in line(Progress("download", 40, 93), 3.0)
-    assert "left" not in line(Progress("test", 4, 4, 1), 3.0)
+    assert "left" not in line(Progress("test", 4, 4, 1), 0.0)
 
 
-def test_time_left_of_a_stage_comes_from_its_own_pace() -> None:
+def test_time_left_comes_from_the_pace_so_far() -> None:
     time = Time()
     clock = Clock(now=time)
     assert clock.left(Progress("train", 0, 10)) is None
     time.at += 20
     assert clock.left(Progress("train", 2, 10)) == pytest.approx(80)
-    assert clock.left(Progress("dev", 0, 4)) is None
-    time.at += 5
-    assert clock.left(Progress("dev", 1, 4)) == pytest.approx(15)
-    assert clock.left(Progress("train", 0, 10)) is None  # a new round starts anew
+    assert clock.left(Progress("train", 2, 10, note="odd")) == pytest.approx(80)  # heard twice, counted once
+    assert clock.left(Progress("diagnose", 1, 4)) is None  # no episodes
+    time.at += 10
+    assert clock.left(Progress("train", 1, 10)) == pytest.approx(90)  # the next round: 3 episodes in 30 s
 
 
 def test_time_left_of_the_whole_job_where_its_size_is_known() -> None:
     time = Time()
     clock = Clock(planned=20, now=time)
-    clock.left(Progress("train", 0, 4))
     time.at += 8
     assert clock.left(Progress("train", 4, 4)) == pytest.approx(32)
-    clock.left(Progress("dev", 0, 4))
     time.at += 2
     assert clock.left(Progress("dev", 1, 4)) == pytest.approx(30)
+    for done in (2, 3, 4):
+        time.at += 2
+        clock.left(Progress("dev", done, 4))
+    assert clock.left(Progress("test", 12, 13)) == pytest.approx(16 / 20)  # never less than the stage's rest
+
+
+def test_what_a_resume_read_from_the_run_does_not_make_the_rest_look_short() -> None:
+    time = Time()
+    clock = Clock(now=time)
+    for done in range(1, 101):  # read, not played
+        clock.left(Progress("train", done, 200))
+    for done in range(101, 161):
+        time.at += 10
+        found = clock.left(Progress("train", done, 200))
+    assert found == pytest.approx(400)
 
 
 def test_plain_lines_are_few() -> None:
