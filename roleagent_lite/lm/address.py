@@ -50,6 +50,21 @@ KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "cerebras": ("CEREBRAS_API_KEY",),
     "moonshot": ("MOONSHOT_API_KEY",),
 }
+# Where providers list their models in OpenAI's dialect (Anthropic in its own).
+BASES: Mapping[str, str] = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "xai": "https://api.x.ai/v1",
+    "together_ai": "https://api.together.xyz/v1",
+    "fireworks_ai": "https://api.fireworks.ai/inference/v1",
+    "cerebras": "https://api.cerebras.ai/v1",
+    "moonshot": "https://api.moonshot.ai/v1",
+}
 # Providers whose credentials are more than one variable: left to DSPy and LiteLLM.
 _OWN_CREDENTIALS = ("bedrock", "vertex_ai", "sagemaker", "azure_ai", "watsonx", "databricks", "snowflake")
 _BARE = (("gpt-", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"), ("chatgpt", "openai"),
@@ -138,7 +153,7 @@ def _provider(spec: str, name: str, url: str | None, limits: Limits, env: Mappin
     key, source = _key(limits, variables, env, needed=url is None and provider in KEY_VARIABLES, spec=spec)
     bases = candidates(url)[:1] if url else ()
     redact.register_url(url)
-    target = bases[0] if bases else f"https://{provider}"
+    target = bases[0] if bases else BASES.get(provider, f"https://{provider}")
     return Address("provider", spec, name, provider, bases, key, source, proxy_for(target, env))
 
 

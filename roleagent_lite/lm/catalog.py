@@ -13,22 +13,7 @@ from typing import Any
 from roleagent_lite.config import Limits
 from roleagent_lite.errors import ConfigError, FatalModelError, ModelError, nearest
 from roleagent_lite.lm import faults
-from roleagent_lite.lm.address import KEY_VARIABLES, LOCAL, Address, parse, shown
-
-# OpenAI-compatible listings of providers that have no SDK here.
-_BASES = {
-    "groq": "https://api.groq.com/openai/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "deepseek": "https://api.deepseek.com/v1",
-    "mistral": "https://api.mistral.ai/v1",
-    "together_ai": "https://api.together.xyz/v1",
-    "fireworks_ai": "https://api.fireworks.ai/inference/v1",
-    "xai": "https://api.x.ai/v1",
-    "cerebras": "https://api.cerebras.ai/v1",
-    "moonshot": "https://api.moonshot.ai/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
-}
-_OPENAI = "https://api.openai.com/v1"
+from roleagent_lite.lm.address import BASES, KEY_VARIABLES, LOCAL, Address, parse, shown
 
 
 def found_keys(environ: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
@@ -73,11 +58,11 @@ def list_models(
         spec = f"anthropic/x@{limits.base_url}" if limits.base_url else "anthropic/x"
         address = parse(spec, limits, environ)
         return _asked(address, list(address.bases) or [""], _anthropic)
-    if provider in _BASES and not limits.base_url:
-        address = parse(f"{provider}/x", limits, environ)
-        return _asked(address, [_BASES[provider]], _openai)
     address = parse(f"{provider}/x", limits, environ)
-    return _asked(address, list(address.bases) or [_OPENAI], _openai)
+    bases = list(address.bases) or [BASES[p] for p in (provider,) if p in BASES]
+    if not bases:
+        raise ConfigError(f"where {provider} lists its models is not known here; give its URL instead")
+    return _asked(address, bases, _openai)
 
 
 def check_key(provider: str, limits: Limits | None = None, environ: Mapping[str, str] | None = None) -> str:

@@ -7,6 +7,7 @@ request out, one reply back: DSPy's retries, cache and history are off. Leaves o
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any
 
 from roleagent_lite.errors import ConfigError, ModelError, TransientModelError, UnsupportedRequest
 from roleagent_lite.lm import dialect, faults
-from roleagent_lite.lm.address import Address
+from roleagent_lite.lm.address import Address, is_loopback
 from roleagent_lite.lm.price import quiet
 from roleagent_lite.lm.thinking import split
 from roleagent_lite.redact import mend
@@ -45,6 +46,8 @@ class ProviderModel:
             options["api_key"] = address.key or "none"
         if address.bases:
             options["api_base"] = address.bases[0]
+            if is_loopback(address.bases[0]):
+                _exempt_this_machine()
         try:
             self._lm = dspy.LM(address.model, engine="auto", num_retries=0, cache=False, **options)
         except (ValueError, dspy.utils.exceptions.LMError) as error:
@@ -158,6 +161,14 @@ class ProviderModel:
         if status is None:
             return TransientModelError(f"{self.name}: {said.message}")
         return faults.judge(status, said, self._address, where, _wait(error))
+
+
+def _exempt_this_machine() -> None:
+    """DSPy reads proxies from the environment, for servers on this machine too; none is ever right there."""
+    for name in ("NO_PROXY", "no_proxy"):
+        listed = os.environ.get(name, "")
+        if "127.0.0.1" not in listed:
+            os.environ[name] = ",".join(filter(None, (listed, "127.0.0.1,localhost,::1")))
 
 
 def _said(error: Any) -> faults.Said:

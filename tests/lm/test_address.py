@@ -147,3 +147,10 @@ def test_http_proxies_are_used_by_scheme() -> None:
     assert proxy_for("http://host.example/v1", env) is None
     assert proxy_for("https://host.example", env | {"NO_PROXY": "*"}) is None
     assert redact.scrub("proxypass1") == "[key]"
+
+
+def test_cfg_06_a_provider_s_own_host_may_be_exempt() -> None:
+    env = {"OPENAI_API_KEY": KEY, "ALL_PROXY": "socks5h://127.0.0.1:9"}
+    with pytest.raises(ConfigError, match=r"ALL_PROXY .* cannot be used to reach api\.openai\.com"):
+        parse("openai/gpt-4o", Limits(), env)
+    assert parse("openai/gpt-4o", Limits(), env | {"NO_PROXY": "openai.com"}).proxy is None

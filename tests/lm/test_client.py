@@ -240,3 +240,15 @@ async def test_choices_cannot_be_scored() -> None:
             with pytest.raises(UnsupportedRequest, match="cannot score"):
                 await model.complete(ask(choices=("a", "b")))
     assert fake.count == 0
+
+
+async def test_cfg_06_this_machine_is_reached_past_any_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks://127.0.0.1:9")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "internal.example")
+    monkeypatch.setenv("no_proxy", "internal.example")
+    with FakeServer() as fake:
+        async with provider(fake, "anthropic/fake") as model:
+            await model.complete(ask())
+    assert fake.count == 1
+    assert os.environ["NO_PROXY"].startswith("internal.example,127.0.0.1")

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from roleagent_lite.config import Limits
 from roleagent_lite.errors import (
     ConfigError,
     ContentFiltered,
@@ -17,6 +18,7 @@ from roleagent_lite.errors import (
     UnsupportedRequest,
 )
 from roleagent_lite.lm import faults
+from roleagent_lite.lm.address import parse
 from roleagent_lite.lm.http import HttpModel
 from roleagent_lite.types import Usage
 from tests.fake_server import FakeServer, Raw, Say, Seen, always, fail, in_turn, refuse, stream
@@ -40,8 +42,6 @@ async def test_what_is_asked_arrives_and_the_reply_comes_back() -> None:
 
 async def test_the_key_travels_as_a_bearer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789WXYZ")
-    from roleagent_lite.lm.address import parse
-
     with FakeServer() as fake:
         model = HttpModel(parse("openai/fake", config_for(fake).limits), 10)
         await model.complete(ask())
@@ -246,8 +246,6 @@ async def test_cfg_06_this_machine_is_reached_past_any_proxy(
 
 async def test_acc_07_a_server_that_echoes_the_key_does_not_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789WXYZ")
-    from roleagent_lite.lm.address import parse
-
     with FakeServer(lambda seen: fail(500, "you sent " + seen.headers["authorization"])) as fake:
         model = HttpModel(parse("openai/fake", config_for(fake).limits), 10)
         with pytest.raises(ModelError) as caught:
@@ -274,3 +272,16 @@ async def test_many_at_once_without_leaking_connections() -> None:
                 break
             await asyncio.sleep(0.02)
         assert not fake._open
+
+
+async def test_a_remote_server_is_reached_through_the_proxy_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = "http://host.example/v1"
+    with FakeServer(paths=[url + "/chat/completions"]) as fake:
+        monkeypatch.setenv("HTTP_PROXY", fake.url)
+        model = HttpModel(parse(f"fake@{url}", Limits(), None), 10)
+        reply = await model.complete(ask())
+        await model.close()
+    assert (reply.text, model.base_url) == ('{"action": "take key"}', url)
+    assert fake.requests[0].headers["host"] == "host.example"
