@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from roleagent_lite.envs.household.env import game_of
+from roleagent_lite.envs.household.problem import read_json
 from roleagent_lite.envs.household.writer import write_game_file
 from roleagent_lite.errors import MissingExtra
 from roleagent_lite.types import Observation, Task, Transition
@@ -63,7 +64,7 @@ class OriginalEngine:
         wanted = textworld.EnvInfos(won=True, admissible_commands=True, facts=True)
         self._env: Any = AlfredDemangler(PddlEnv(wanted), shuffle=False)
         with _own_argv():
-            self._env.load(str(game_file))
+            self._env.load(read_json(Path(game_file)))  # given a path, textworld leaves the file open
             self.raw: Any = self._env.reset()
 
     def intro(self) -> str:
