@@ -75,7 +75,8 @@ def words(data: dict[str, Any], path: Path) -> str:
     elif data.get("choice"):
         parts.append(f"The seed prompt stays: {data['choice']}.")
     rows = []
-    for one in data["systems"]:
+    order = list(_NAMES)
+    for one in sorted(data["systems"], key=lambda s: order.index(s["split"])):
         s = one["success"]
         name = {data.get("seed"): "seed", data.get("final"): "final"}.get(
             one["prompt_set"], one["prompt_set"][:8]

@@ -68,8 +68,10 @@ class Clock:
         return (latest - begun) / (after - before) * rest
 
 
-def line(event: Progress, left: float | None) -> str:
-    """One line: stage, episodes, success so far, dollars, time left, note; unknown parts are left out."""
+def line(event: Progress, left: float | None, bound: bool = False) -> str:
+    """One line: stage, episodes, success so far, dollars, time left, note; unknown parts are left out.
+
+    `bound`: the time left is one at most."""
     parts = [_WORDS.get(event.stage, event.stage)]
     if event.total:
         parts.append(f"{event.done}/{event.total}")
@@ -78,7 +80,7 @@ def line(event: Progress, left: float | None) -> str:
     if event.dollars is not None:
         parts.append(dollars(event.dollars))
     if left:
-        parts.append(f"about {seconds(left)} left")
+        parts.append(f"{'at most' if bound else 'about'} {seconds(left)} left")
     if event.note:
         parts.append(event.note)
     return " · ".join(parts)
@@ -140,7 +142,7 @@ class Screen:
             if event.stage == "estimate":  # the plan stays on the screen, above what moves
                 self._say(scrub(event.note))
                 return
-            text = scrub(line(event, self._clock.left(event)))
+            text = scrub(line(event, self._clock.left(event), self._clock.planned is not None))
             if self._bar is not None:
                 # A description is shown as plain text: a model's words must not become markup.
                 self._bar.update(

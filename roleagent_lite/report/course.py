@@ -8,11 +8,12 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from roleagent_lite.report.compare import final_id, seed_id
-from roleagent_lite.report.gather import Facts, share
-from roleagent_lite.report.markdown import code, fence, number, percent, plain, table
+from roleagent_lite.report.gather import Facts, Tally
+from roleagent_lite.report.markdown import code, fence, percent, plain, table
 from roleagent_lite.report.results import name_of
 from roleagent_lite.report.svg import Point, Series, lines
 from roleagent_lite.types import PromptSet
@@ -20,26 +21,26 @@ from roleagent_lite.types import PromptSet
 MOST_MODES = 12
 
 
+def _fixed(mode: str, facts: Facts) -> str:
+    return plain(name_of(facts.fixed[mode], facts)) if mode in facts.fixed else ""
+
+
 def modes_table(facts: Facts) -> str:
-    """Diagnosed failures per mode and round, the most frequent first; "" where none was diagnosed."""
+    """Diagnosed failures per mode and round, frequent ones first, and the prompt that last got over it.
+
+    "" where none was diagnosed."""
     total: Counter[str] = Counter()
     for counts in facts.modes.values():
         total.update(counts)
     rounds = list(facts.modes)
     rows = [
-        [plain(mode), *(str(facts.modes[r][mode]) for r in rounds), str(n)]
+        [plain(mode), *(str(facts.modes[r][mode]) for r in rounds), str(n), _fixed(mode, facts)]
         for mode, n in sorted(total.items(), key=lambda item: (-item[1], item[0]))[:MOST_MODES]
     ]
     if len(total) > MOST_MODES:
-        rest = len(total) - MOST_MODES
-        rows.append(
-            [
-                f"{rest} rarer modes",
-                *("" for _ in rounds),
-                str(sum(total.values()) - sum(n for _, n in total.most_common(MOST_MODES))),
-            ]
-        )
-    return table(["failure mode", *(f"round {r}" for r in rounds), "all"], rows)
+        rest = sum(total.values()) - sum(n for _, n in total.most_common(MOST_MODES))
+        rows.append([f"{len(total) - MOST_MODES} rarer modes", *("" for _ in rounds), str(rest), ""])
+    return table(["failure mode", *(f"round {r}" for r in rounds), "all", "got over by"], rows)
 
 
 def type_shares(facts: Facts) -> dict[str, list[tuple[int, float]]]:
@@ -56,6 +57,19 @@ def type_shares(facts: Facts) -> dict[str, list[tuple[int, float]]]:
     return dict(sorted(out.items()))
 
 
+def round_tallies(facts: Facts, round: int) -> tuple[Tally | None, Tally | None]:
+    """What the parent and its child did on the round's training tasks; None for one that did not play."""
+    played = facts.train_rounds.get(round, {})
+    said = next((c for c in facts.candidates if c.get("round") == round and c.get("parent")), {})
+    parent = played.get(str(said.get("parent"))) or next(iter(played.values()), None)
+    child = next((t for t in played.values() if t is not parent), None)
+    return parent, child
+
+
+def _played(tally: Tally | None) -> str:
+    return "not played" if tally is None else f"{percent(tally.success.mean)} of {tally.success.n}"
+
+
 def _likeliest(task: str, even: bool, facts: Facts) -> str:
     if even:
         return "all alike"
@@ -69,7 +83,7 @@ def curriculum_table(facts: Facts) -> str:
         p: Mapping[str, float] = one.get("p") or {}
         top = max(p, key=lambda task: (p[task], task)) if p else ""
         even = bool(p) and max(p.values()) - min(p.values()) < 1e-9
-        played = facts.train_rounds.get(int(one.get("round", 0)))
+        parent, child = round_tallies(facts, int(one.get("round", 0)))
         rows.append(
             [
                 str(one.get("round", "?")),
@@ -77,10 +91,19 @@ def curriculum_table(facts: Facts) -> str:
                 percent(1 / len(p), 1) if p else "unknown",
                 percent(max(p.values()), 1) if p else "unknown",
                 _likeliest(top, even, facts),
-                percent(played.success.mean) + f" of {played.success.n}" if played else "none",
+                _played(parent),
+                _played(child),
             ]
         )
-    head = ["round", "tasks drawn", "uniform p", "highest p", "likeliest task", "solved in training"]
+    head = [
+        "round",
+        "tasks drawn",
+        "uniform p",
+        "highest p",
+        "likeliest task",
+        "parent solved",
+        "child solved",
+    ]
     return table(head, rows)
 
 
@@ -107,9 +130,13 @@ def success_plot(facts: Facts) -> str | None:
     if dev:
         points = [Point(t.first_round, t.success.mean, t.success.low, t.success.high) for t in dev]
         series.append(Series("dev: each prompt set scored", tuple(points)))
-    train = [Point(r, t.success.mean, t.success.low, t.success.high) for r, t in facts.train_rounds.items()]
+    train: list[Point] = []
+    for number in facts.train_rounds:
+        parent, _ = round_tallies(facts, number)
+        if parent is not None:
+            train.append(Point(number, parent.success.mean, parent.success.low, parent.success.high))
     if train:
-        series.append(Series("training: all rollouts of the round", tuple(train), dashed=True))
+        series.append(Series("training: the parent's rollouts of the round", tuple(train), dashed=True))
     if not series:
         return None
     return lines("Success by round, with 95 % intervals", "round", "solved", series)
@@ -173,17 +200,15 @@ def rounds_as_data(facts: Facts) -> list[dict[str, Any]]:
     """Rounds for the JSON report: the draw and the training success."""
     out = []
     for one in facts.rounds:
-        played = facts.train_rounds.get(int(one.get("round", 0)))
-        success = played.success if played else share(0, 0)
+        parent, child = round_tallies(facts, int(one.get("round", 0)))
         out.append(
             {
                 "round": one.get("round"),
                 "drawn": list(one.get("drawn") or ()),
                 "p": dict(one.get("p") or {}),
                 "counts": dict(one.get("counts") or {}),
-                "solved": success.k,
-                "n": success.n,
-                "mean": number(success.mean, 4) if success.mean is None else success.mean,
+                "parent": asdict(parent.success) if parent else None,
+                "child": asdict(child.success) if child else None,
             }
         )
     return out

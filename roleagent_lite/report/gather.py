@@ -95,7 +95,7 @@ class Tally:
         """Count one episode. Outside training a (task, rollout) played again counts once, the first time."""
         key = f"{trajectory.task}#{trajectory.rollout}"
         if trajectory.split == "train":
-            key = f"{trajectory.task}#{trajectory.round}.{trajectory.rollout}"
+            key = f"{trajectory.task}#{trajectory.round}.{trajectory.prompt_set}.{trajectory.rollout}"
         if key in self.won:
             return
         if not self.won:
@@ -156,7 +156,8 @@ class Facts:
     outcomes: dict[str, Counter[tuple[str, str]]]
     moves: dict[str, Moves]
     arms: dict[str, Tally]
-    train_rounds: dict[int, Tally]
+    train_rounds: dict[int, dict[str, Tally]]
+    fixed: dict[str, str]
     spend: list[Spend]
     modes: dict[int, Counter[str]]
     rounds: list[dict[str, Any]]
@@ -221,14 +222,15 @@ def gather(run: Run) -> Facts:
     outcomes: dict[str, Counter[tuple[str, str]]] = {}
     moves: dict[str, Moves] = {}
     arms: dict[str, Tally] = {}
-    by_round: dict[int, Tally] = {}
+    by_round: dict[int, dict[str, Tally]] = {}
     errors: list[str] = []
     for t in run.trajectories:
         tallies.setdefault((t.prompt_set, t.split), Tally(t.prompt_set, t.split)).add(t)
         outcomes.setdefault(t.split, Counter())[(t.outcome.kind, t.outcome.reason)] += 1
         moves.setdefault(t.split, Moves()).add(t)
         if t.split == "train":
-            by_round.setdefault(t.round, Tally("", "train")).add(t)
+            of_round = by_round.setdefault(t.round, {})
+            of_round.setdefault(t.prompt_set, Tally(t.prompt_set, "train")).add(t)
             arms.setdefault(t.arm, Tally("", "train")).add(t)
         if t.error and len(errors) < 5:
             last = (t.error.strip().splitlines() or [""])[-1]
@@ -247,6 +249,7 @@ def gather(run: Run) -> Facts:
         moves=moves,
         arms=arms,
         train_rounds=dict(sorted(by_round.items())),
+        fixed={str(e.get("mode")): str(e.get("prompt_set")) for e in events.get("fixed", [])},
         spend=_spend(run),
         modes=dict(sorted(modes.items())),
         rounds=sorted(events.get("round", []), key=lambda d: int(d.get("round", 0))),

@@ -66,6 +66,7 @@ def test_words_of_a_finished_run(tmp_path: Path) -> None:
     text = job.words(data_of(tmp_path / "r"), tmp_path / "r")
     assert text.startswith("On the 12 sealed test tasks")
     assert "sealed test  final   9 of 12  75 % (47-91 %)" in text
+    assert text.index("sealed test  seed") < text.index("dev  ") < text.index("training  ")
     assert "4 calls, 300 tokens in (60 cached), 30 out, $0.0030; tokens unknown for 1 calls" in text
     assert "price unknown for 1 calls" in text and text.endswith("report.md")
 

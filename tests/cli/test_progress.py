@@ -25,6 +25,7 @@ def test_a_line_says_stage_success_money_and_time() -> None:
     event = Progress("train", 6, 24, 3, 0.25, "round 2")
     words = "playing training tasks · 6/24 · solved 50 % · $0.25 · about 1 min 30 s left · round 2"
     assert line(event, 90.0) == words
+    assert line(event, 90.0, bound=True) == words.replace("about", "at most")
 
 
 def test_what_is_unknown_is_left_out() -> None:

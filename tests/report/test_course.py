@@ -15,13 +15,17 @@ from tests.report import make
 
 def test_modes_by_round_most_frequent_first_and_rare_ones_summed(tmp_path: Path) -> None:
     with make.whole_run(tmp_path / "r") as run:
+        run.record("fixed/2/n", "fixed", {"mode": "navigation_loop", "prompt_set": make.CHILD.id, "round": 2})
         run.diagnoses.put(Diagnosis("2/seed0000/x#0", "wrong | object", "", 0, "", ""))
         text = course.modes_table(gather(run))
-        assert "| failure mode | round 1 | round 2 | all |" in text
-        assert "| navigation\\_loop | 2 | 2 | 4 |" in text and "| wrong \\| object | 0 | 1 | 1 |" in text
+        assert "| failure mode | round 1 | round 2 | all | got over by |" in text
+        assert (
+            "| navigation\\_loop | 2 | 2 | 4 | final |" in text
+            and "| wrong \\| object | 0 | 1 | 1 |  |" in text
+        )
         for i in range(20):
             run.diagnoses.put(Diagnosis(f"1/seed0000/y{i}#0", f"rare{i:02d}", "", 0, "", ""))
-        assert "| 10 rarer modes |  |  | 10 |" in course.modes_table(gather(run))
+        assert "| 10 rarer modes |  |  | 10 |  |" in course.modes_table(gather(run))
 
 
 def test_no_modes_no_table(tmp_path: Path) -> None:
@@ -33,13 +37,14 @@ def test_no_modes_no_table(tmp_path: Path) -> None:
 
 def test_curriculum_sums_probabilities_by_type(tmp_path: Path) -> None:
     with make.whole_run(tmp_path / "r") as run:
+        make.play(run, make.episode(make.task(0, "train"), make.CHILD, round=1))  # beside its parent
         facts = gather(run)
     shares = course.type_shares(facts)
     assert shares["clean"] == [(1, 0.5), (2, 0.5)]
     assert shares["put"] == [(1, 0.5), (2, pytest.approx(0.55))]
     text = course.curriculum_table(facts)
-    assert "| 2 | 2 | 25.0 % | 30.0 % | `train0` (put) | 50 % of 4 |" in text
-    assert "| 1 | 2 | 25.0 % | 25.0 % | all alike |" in text
+    assert "| 2 | 2 | 25.0 % | 30.0 % | `train0` (put) | 50 % of 4 | not played |" in text
+    assert "| 1 | 2 | 25.0 % | 25.0 % | all alike | 50 % of 4 | 100 % of 1 |" in text
     svg = course.curriculum_plot(facts)
     assert svg is not None and ET.fromstring(svg) is not None
 
@@ -100,6 +105,8 @@ def test_difference_names_only_texts_that_changed() -> None:
 
 def test_rounds_as_data_are_plain(tmp_path: Path) -> None:
     with make.whole_run(tmp_path / "r") as run:
+        make.play(run, make.episode(make.task(0, "train"), make.CHILD, round=1))
         data = course.rounds_as_data(gather(run))
-    assert [(d["round"], d["solved"], d["n"], d["mean"]) for d in data] == [(1, 2, 4, 0.5), (2, 2, 4, 0.5)]
+    assert [(d["round"], d["parent"]["k"], d["parent"]["n"]) for d in data] == [(1, 2, 4), (2, 2, 4)]
+    assert data[0]["child"]["k"] == 1 and data[1]["child"] is None
     assert data[0]["drawn"] == ["train0", "train1"] and data[0]["p"]["train0"] == 0.25

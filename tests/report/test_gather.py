@@ -38,7 +38,7 @@ def test_dev_episode_played_again_counts_once_but_every_training_episode_counts(
         facts = gather(run)
     assert facts.tallies[(make.SEED.id, "dev")].success.n == 1
     assert facts.tallies[(make.SEED.id, "train")].success.n == 2
-    assert {r: t.success.k for r, t in facts.train_rounds.items()} == {1: 1, 2: 0}
+    assert {r: t[make.SEED.id].success.k for r, t in facts.train_rounds.items()} == {1: 1, 2: 0}
 
 
 def test_micro_and_macro_differ_where_types_differ_in_size(tmp_path: Path) -> None:

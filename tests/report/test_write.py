@@ -61,7 +61,7 @@ def test_json_holds_the_same_numbers(done: Path) -> None:
     seed = next(s for s in data["systems"] if s["split"] == "test" and s["prompt_set"] == make.SEED.id)
     assert (seed["success"]["k"], seed["success"]["n"], seed["by_type"]["put"]["k"]) == (3, 12, 2)
     assert data["spend"][1]["unknown_dollars"] == 1
-    assert data["curriculum"][0]["solved"] == 2
+    assert data["curriculum"][0]["parent"]["k"] == 2
     assert data["config"]["tasks"] == "household-easy"
 
 
