@@ -330,8 +330,11 @@ class Model(Protocol):
 
 
 class Embedder(Protocol):
-    name: str
-    dim: int
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dim(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]: ...
 

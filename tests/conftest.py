@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+if not any("embedded" in argument for argument in sys.argv):
+    os.environ.setdefault("ROLEAGENT_LITE_NO_DOWNLOAD", "1")
 
 import pytest
 from hypothesis import settings
