@@ -21,13 +21,13 @@ def by_text(rollouts: Sequence[Sequence[Step]], merge_above: float) -> Ids:
     LMS(state, first member); strictly above, so that `merge_above` = 1 means equal states only.
     """
     first: list[str] = []
-    known: dict[str, int] = {}  # first members never change, so an equal text always finds the same group
+    known: dict[str, int] = {}  # first members stay, so an equal text belongs where the text was put before
 
     def find(state: str) -> int:
         for number, member in enumerate(first):
             # 2 min / sum bounds the ratio from above: texts of very unequal length need no matching
             shorter, both = min(len(state), len(member)), len(state) + len(member)
-            if state == member or (2 * shorter / both > merge_above and lms(state, member) > merge_above):
+            if 2 * shorter / both > merge_above and lms(state, member) > merge_above:
                 return number
         first.append(state)
         return len(first) - 1

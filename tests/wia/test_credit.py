@@ -100,7 +100,7 @@ def test_cut_off_is_measured_but_compared_with_nobody() -> None:
     assert cut.alignment == ((1.0,), (1.0,))
     assert cut.task_return == (0.5, 0.5)
     assert cut.reward == (1.0, 1.0)
-    assert cut.state_group == (NO_GROUP, NO_GROUP)
+    assert cut.state_group == (NO_GROUP, NO_GROUP) == (-1, -1)
     assert cut.state_advantage == cut.advantage == (0.0, 0.0)
     assert cut.episode_advantage == 0.0
     assert good.state_group == (0, 1)
@@ -210,9 +210,9 @@ def test_predict_off_leaves_plain_returns() -> None:
     assert credit.reward == credit.task_return == (1.0, 1.0)
 
 
-def test_rollouts_of_two_groups_are_refused() -> None:
-    group = [rollout(0, (), task="t"), rollout(0, (), task="u")]
-    with pytest.raises(ValueError, match="rollouts of 2 groups in one: 0/abcdefgh/m/none/t, 0/"):
+def test_rollouts_of_several_groups_are_refused() -> None:
+    group = [rollout(0, (), task="t"), rollout(0, (), task="u"), rollout(0, (), task="v")]
+    with pytest.raises(ValueError, match=r"of 3 groups in one: 0/abcdefgh/m/none/t, 0/abcdefgh/m/none/u, …"):
         credit_group(group, settings())
 
 
