@@ -105,6 +105,10 @@ def _classes() -> tuple[type[Any], type[Any], type[Any]]:
             return _to_dspy(lm15, request.model, reply)
 
     class OneRequest(dspy.Adapter):  # type: ignore[misc]
+        def __init__(self, engine: AsyncEngine) -> None:
+            super().__init__()
+            self.engine = engine
+
         def format(self, signature: Any, demos: Any, inputs: Any) -> Any:
             return render(_current.get(), inputs)
 
@@ -122,7 +126,8 @@ def _classes() -> tuple[type[Any], type[Any], type[Any]]:
                 messages=tuple(make[m.role](m.content) for m in messages if m.role != "system"),
                 config=lm15.Config(**lm_kwargs),
             )
-            await lm.acall(request=request)
+            # Straight to the engine: `lm.acall` would add two thread hops and nothing that is used here.
+            await self.engine.complete(request)
             if envelope.error is not None:
                 raise envelope.error
             assert envelope.reply is not None
@@ -186,11 +191,12 @@ class Wire:
 
         adapter, engine, async_engine = _classes()
         self.model = model
-        self._adapter = adapter()
+        answering = async_engine(model)
+        self._adapter = adapter(answering)
         self._lm = dspy.LM(
             "roleagent/model",
             engine=engine(model),
-            async_engine=async_engine(model),
+            async_engine=answering,
             cache=False,
             num_retries=0,
         )
