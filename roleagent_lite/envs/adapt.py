@@ -7,6 +7,7 @@ inside the environment, which pass through to the rollout.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -103,17 +104,23 @@ def read_transition(value: Any) -> Transition:
     raise EnvironmentFault(f"step() returned {describe(value)}. {EXPECTED}")
 
 
+def read_reset(inner: Any, task: Task) -> Observation:
+    """Gym's way: reset() gives the first observation, alone or with an info dict. The seed goes in if taken."""
+    parameters = inspect.signature(inner.reset).parameters.values()
+    takes_seed = any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in parameters)
+    first = inner.reset(seed=task.seed) if takes_seed else inner.reset()
+    if isinstance(first, tuple) and len(first) == 2 and isinstance(first[1], Mapping):
+        return read_observation(first[0], first[1])
+    return read_observation(first)
+
+
 class Adapted:
     """A stranger's environment behind the protocol; anything else it offers is passed through."""
 
     def __init__(self, inner: Any, task: Task) -> None:
         self.inner = inner
-        self._first: Any = None
         if not hasattr(inner, "observe"):
-            # gym's way: reset() gives the first observation, step() the others.
-            self._first = inner.reset(seed=task.seed)
-            pair = isinstance(self._first, tuple) and len(self._first) == 2
-            self._last = read_observation(*self._first) if pair else read_observation(self._first)
+            self._last = read_reset(inner, task)
 
     def observe(self) -> Observation:
         if hasattr(self.inner, "observe"):
@@ -121,9 +128,9 @@ class Adapted:
         return self._last
 
     def step(self, action: str) -> Transition:
-        self._last_transition = read_transition(self.inner.step(action))
-        self._last = self._last_transition.observation
-        return self._last_transition
+        moved = read_transition(self.inner.step(action))
+        self._last = moved.observation
+        return moved
 
     def score(self) -> float:
         value = self.inner.score()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from roleagent_lite.envs.adapt import describe, read_observation, read_transition
+from roleagent_lite.envs.adapt import describe, read_observation, read_reset, read_transition
 from roleagent_lite.errors import EnvironmentFault
 from roleagent_lite.types import Observation, Task, Transition
 
@@ -46,14 +46,13 @@ def _guard(trial: _Trial, what: str, call: Callable[[], Any]) -> Any:
     return None
 
 
-def _look(trial: _Trial, env: Any) -> Observation | None:
+def _look(trial: _Trial, env: Any, task: Task) -> Observation | None:
     if not hasattr(env, "observe"):
         if not hasattr(env, "reset"):
             trial.problems.append("there is no observe(); it gives the current Observation or its text")
             return None
-        first = _guard(trial, "reset()", lambda: env.reset())
-        pair = isinstance(first, tuple) and len(first) == 2
-        return _guard(trial, "reset()", lambda: read_observation(*first) if pair else read_observation(first))  # type: ignore[no-any-return]
+        first: Observation | None = _guard(trial, "reset()", lambda: read_reset(env, task))
+        return first
     seen: Observation | None = _guard(trial, "observe()", lambda: read_observation(env.observe()))
     again = None if seen is None else _guard(trial, "observe()", lambda: read_observation(env.observe()))
     if seen is not None and again is not None and seen != again:
@@ -113,7 +112,7 @@ def _play(
             trial.problems.append("making it for a task gives None; expected an environment")
         return trial
     try:
-        seen = _look(trial, env)
+        seen = _look(trial, env, task)
         trial.seen.append(seen)
         rest = None if script is None else list(script)
         while seen is not None and not trial.problems and not trial.done and len(trial.actions) < steps:
@@ -125,8 +124,7 @@ def _play(
         if seen is not None or not trial.problems:
             _score(trial, env)
     finally:
-        if hasattr(env, "close"):
-            _guard(trial, "close()", env.close)
+        _close(trial, env)
     return trial
 
 
@@ -137,22 +135,23 @@ def _one_step(env: Any, action: str) -> Transition:
 def _interleaved(make: Callable[[Task], Any], task: Task, actions: list[str]) -> list[str] | None:
     """The texts of an episode while another is played between its steps; None where one raised."""
     trial = _Trial()
-    first = _guard(trial, "", lambda: make(task))
-    second = _guard(trial, "", lambda: make(task))
-    if first is None or second is None:
-        return None
+    pair = [_guard(trial, "", partial(make, task)) for _ in range(2)]
     texts = []
-    _look(trial, first)
-    _look(trial, second)
-    for action in actions:
-        moved = _guard(trial, "", partial(_one_step, first, action))
-        other = _guard(trial, "", partial(_one_step, second, actions[0]))
-        if moved is None or other is None:
-            return None
-        texts.append(moved.observation.text)
-        if other.done:
+    for env in pair if not trial.problems else ():
+        _look(trial, env, task)
+    for action in actions if not trial.problems else ():
+        moved = [_guard(trial, "", partial(_one_step, env, action)) for env in pair]
+        if trial.problems:
             break
-    return texts
+        texts.append(moved[0].observation.text)
+    for env in pair:
+        _close(trial, env)
+    return None if trial.problems else texts
+
+
+def _close(trial: _Trial, env: Any) -> None:
+    if hasattr(env, "close"):
+        _guard(trial, "close()", env.close)
 
 
 def _rewards(trial: _Trial) -> list[str]:
@@ -174,6 +173,7 @@ def _winning(make: Callable[[Task], Any], task: Task) -> list[str] | None:
     trial = _Trial()
     env = _guard(trial, "", lambda: make(task))
     plan = _guard(trial, "", env.walkthrough) if hasattr(env, "walkthrough") else None
+    _close(trial, env)
     return list(plan) if plan else None
 
 
@@ -205,7 +205,7 @@ def check(
     elif trial.actions:
         texts = [seen[0].text for seen in trial.seen[1:]]
         mixed = _interleaved(make, task, trial.actions)
-        if mixed is None or mixed != texts[: len(mixed)]:
+        if mixed != texts:
             problems.append(
                 "two episodes at the same time disturb each other; keep all state in the instance, none in "
                 "the class or module"
