@@ -60,12 +60,15 @@ def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float 
     )
 
 
-def nice_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round numbers from `low` to `high`, at most `most` + 1; steps are 1, 2 or 5 times a power of 10."""
+def nice_ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
+    """Round numbers from `low` to `high`, at most `most` + 1; steps are 1, 2 or 5 times a power of 10.
+
+    `whole`: no step under 1."""
     if not high > low:
         return [low]
     step = 10.0 ** math.floor(math.log10((high - low) / most))
     step = next(step * k for k in (1, 2, 5, 10) if (high - low) / (step * k) <= most + 1e-9)
+    step = max(step, 1.0) if whole else step
     first = math.ceil(low / step - 1e-9)
     return [round(k * step, 10) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
@@ -133,7 +136,7 @@ def lines(title: str, x_label: str, y_label: str, series: Sequence[Series], y_ma
 
     bottom = _TOP + _PLOT
     parts = _frame(y_max, y_label)
-    for tick in nice_ticks(left, right, 12):
+    for tick in nice_ticks(left, right, 12, whole=all(x == round(x) for x in xs)):
         parts.append(_text(at(tick), bottom + 16, f"{tick:g}", anchor="middle", size=11))
     parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, bottom + 32, x_label, anchor="middle"))
     for i, one in enumerate(series):
@@ -157,6 +160,13 @@ def lines(title: str, x_label: str, y_label: str, series: Sequence[Series], y_ma
     return _document(title, parts + legend, end)
 
 
+def _two_lines(label: str, width: float) -> list[str]:
+    """`label` broken at a space where it is too wide, at most two lines; the rest is cut."""
+    room = max(3, int(width / _CHAR))
+    cut = label.rfind(" ", 0, room + 1) if len(label) > room else -1
+    return [label[:cut], _short(label[cut + 1 :], width)] if cut > 0 else [_short(label, width)]
+
+
 def bars(
     title: str,
     y_label: str,
@@ -171,7 +181,8 @@ def bars(
     width = min(46.0, slot * 0.8 / max(1, len(names)))
     for g, (label, points) in enumerate(groups):
         middle = _LEFT + slot * (g + 0.5)
-        parts.append(_text(middle, bottom + 16, _short(label, slot), anchor="middle", size=11))
+        for row, words in enumerate(_two_lines(label, slot)):
+            parts.append(_text(middle, bottom + 16 + 14 * row, words, anchor="middle", size=11))
         for i, p in enumerate(points):
             if p.y is None:
                 continue
@@ -182,5 +193,5 @@ def bars(
                 f'fill="{COLOURS[i % len(COLOURS)]}"/>'
             )
             parts += _whisker(x + width / 2, p.low, p.high, y_max, "#222222")
-    legend, end = _legend(names, bottom + 42)
+    legend, end = _legend(names, bottom + 56)
     return _document(title, parts + legend, end)

@@ -96,6 +96,19 @@ def test_ticks_are_round_numbers(low: float, high: float, ticks: list[float]) ->
     assert nice_ticks(low, high) == pytest.approx(ticks)
 
 
+def test_rounds_are_whole_numbers() -> None:
+    assert nice_ticks(1, 2, 12, whole=True) == [1, 2]
+    root = parsed(lines("t", "round", "y", [Series("s", (Point(1, 0.1), Point(3, 0.2)))]))
+    words = [t.text for t in root.iter(f"{NS}text")]
+    assert "2" in words and "1.5" not in words
+
+
+def test_a_long_label_takes_two_lines_and_then_is_cut() -> None:
+    root = parsed(bars("t", "y", [("what followed " * 20, [Point(0, 0.5)]), ("b", [Point(0, 0.5)])], ["a"]))
+    rows = [t.text or "" for t in root.iter(f"{NS}text") if "what" in (t.text or "")]
+    assert len(rows) == 2 and rows[1].endswith("…") and not rows[0].endswith("…")
+
+
 @given(st.floats(0, 100), st.floats(0.01, 1000))
 def test_ticks_are_few_and_inside(low: float, width: float) -> None:
     ticks = nice_ticks(low, low + width)
