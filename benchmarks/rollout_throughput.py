@@ -56,11 +56,15 @@ def server(low: float, high: float) -> Iterator[str]:
 
 
 class Window:
-    """Calls, seconds and CPU between `open` and `close`."""
+    """Calls, seconds and CPU between `open` and `close`, each time with 64 in flight."""
 
-    def open(self, calls: int = 0) -> None:
-        self._calls, self._start, self._cpu = calls, time.perf_counter(), self._used()
+    def __init__(self) -> None:
         self.measured: Measured | None = None
+        self.opened = False
+
+    def open(self, calls: int) -> None:
+        self._calls, self._start, self._cpu = calls, time.perf_counter(), self._used()
+        self.opened = True
 
     def close(self, calls: int) -> None:
         done = calls - self._calls
@@ -83,10 +87,11 @@ async def loop(one: Callable[[int], Awaitable[Any]], calls: int) -> Measured:
         for n in todo:
             await one(n)
             done += 1
+            if done == CALLERS:
+                window.open(done)
         if window.measured is None:  # nothing is left to start: from here on fewer than 64 are busy
             window.close(done)
 
-    window.open()
     await asyncio.gather(*(caller() for _ in range(CALLERS)))
     assert window.measured is not None
     return window.measured
@@ -130,10 +135,11 @@ async def rollouts(url: str, calls: int) -> Measured:
         window = Window()
 
         def hear(progress: Progress) -> None:
+            if not window.opened:
+                window.open(models.ledger.snapshot().total.calls)
             if progress.done == count - CALLERS + 1 and window.measured is None:
                 window.close(models.ledger.snapshot().total.calls)
 
-        window.open(models.ledger.snapshot().total.calls)
         await play(1, count, hear)
         assert window.measured is not None
         return window.measured
