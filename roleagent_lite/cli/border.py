@@ -74,12 +74,24 @@ def tell(message: str) -> None:
     print(scrub(message), file=sys.stderr, flush=True)
 
 
-def missing(module: str) -> str:
-    """What to do about a package that is not installed."""
-    package = module.partition(".")[0]
+def missing(error: BaseException) -> str | None:
+    """What to do about a package that is not installed; None where `error` says something else."""
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return None
+    package = error.name.partition(".")[0]
+    if package == "roleagent_lite":
+        return None
     if package in _EXTRAS:
         return f"this needs the package '{package}': pip install 'roleagent-lite[{_EXTRAS[package]}]'"
-    return f"the package '{package}' is not installed (module {module}); reinstall roleagent-lite"
+    return f"the package '{package}' is not installed (module {error.name}); reinstall roleagent-lite"
+
+
+def _unexpected(error: BaseException) -> str:
+    try:
+        where = f"; the details are in {_save_traceback(error)}"
+    except OSError as full:
+        where = f"; the details could not be saved ({full.strerror})"
+    return f"unexpected {type(error).__name__}: {error}{where}"
 
 
 def _save_traceback(error: BaseException) -> Path:
@@ -116,19 +128,13 @@ def guarded(job: Callable[[], object], debug: bool = False) -> int:
     except KeyboardInterrupt as error:
         caught = error
         message, exit_code = "interrupted; what was finished is kept", 130
-    except ModuleNotFoundError as error:
-        caught = error
-        message, exit_code = missing(error.name or str(error)), 2
     except BrokenPipeError:  # `roleagent-lite runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:  # border: cli  # noqa: BLE001
         caught = error
-        try:
-            where = f"; the details are in {_save_traceback(error)}"
-        except OSError as full:
-            where = f"; the details could not be saved ({full.strerror})"
-        message, exit_code = f"unexpected {type(error).__name__}: {error}{where}", 1
+        advice = missing(error)
+        message, exit_code = (advice, 2) if advice else (_unexpected(error), 1)
     if debug:
         import traceback
 

@@ -104,6 +104,14 @@ def test_a_missing_package_names_its_extra(capsys: pytest.CaptureFixture[str]) -
     assert "'gepa' is not installed" in capsys.readouterr().err
 
 
+def test_a_missing_module_of_our_own_is_a_fault_of_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    border.use_run(tmp_path / "r")
+    assert raising(ModuleNotFoundError("No module named 'roleagent_lite.x'", name="roleagent_lite.x")) == 1
+    assert "unexpected ModuleNotFoundError" in capsys.readouterr().err
+
+
 def test_noise_goes_to_the_run_not_to_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     border.use_run(tmp_path / "r")
     assert not (tmp_path / "r").exists()  # nothing was said yet
