@@ -55,6 +55,24 @@ def test_texts_of_unequal_length_are_told_apart_by_length_alone() -> None:
     assert by_text(rollouts("a" * 14, "a" * 10), 0.8) == [(0,), (0,)]
 
 
+def test_no_matching_where_the_lengths_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[int, int]] = []
+
+    def count(state: str, member: str) -> float:
+        compared.append((len(state), len(member)))
+        return 0.0
+
+    monkeypatch.setattr("roleagent_lite.wia.group.lms", count)
+    texts = [letter * length for letter, length in zip("abcde", (20, 24, 25, 10, 18), strict=True)]
+    by_text(rollouts(" ".join(texts)), 0.9)
+    # twice the shorter over both: 40/44, 48/49 and 36/38 may be over 0.9, all others cannot
+    assert compared == [(24, 20), (25, 24), (18, 20)]
+    compared.clear()
+    by_text(rollouts("aaaaaaaaa bbbbbbbbbbb"), 0.9)  # 18/20: at most the bar itself
+    by_text(rollouts("aaaa aaaa", "aaaa"), 0.5)  # equal texts
+    assert compared == []
+
+
 def test_empty_observations_are_one_state() -> None:
     empty = Step(observation="", action="look", outcome="")
     assert by_text([[empty], [empty, Step(observation="x", action="", outcome="")]], 0.0) == [(0,), (0, 1)]
