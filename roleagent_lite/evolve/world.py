@@ -21,7 +21,7 @@ from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.evolve.played import Played
 from roleagent_lite.memory import Memory
 from roleagent_lite.store import Run
-from roleagent_lite.types import Diagnosis, Listener, PromptSet, Task, Trajectory
+from roleagent_lite.types import Diagnosis, Embedder, Listener, PromptSet, Task, Trajectory
 
 
 def vocabulary_of(env: str) -> Vocabulary:
@@ -29,6 +29,20 @@ def vocabulary_of(env: str) -> Vocabulary:
     name = env.partition(":")[0]
     shipped = room("tasks") / "vocabularies" / f"{name}.toml"
     return load_vocabulary(name if shipped.is_file() else GENERAL)
+
+
+def _embedder(name: str, run: Run, listener: Listener | None) -> Embedder | None:
+    """The embedder of that name; `auto` stays what it was at the start, for a resume."""
+    from roleagent_lite.embed import make_embedder
+
+    before = run.events.get("embedder")
+    if before is not None:
+        return make_embedder(before.data["name"], listener)
+    made = make_embedder(name, listener)
+    if name == "auto":
+        name = "none" if made is None else made.name.partition("@")[0]
+    run.record("embedder", "embedder", {"name": name})
+    return made
 
 
 class World:
@@ -40,8 +54,6 @@ class World:
     def __init__(
         self, config: RunConfig, run: Run, asker: Asker, train: Sequence[Task], listener: Listener | None
     ) -> None:
-        from roleagent_lite.embed import make_embedder
-
         for setting, name, names in (
             ("diagnose", config.aiw.diagnose, sorted(DIAGNOSERS)),
             ("retrieve", config.aiw.retrieve, sorted(RETRIEVERS)),
@@ -54,7 +66,7 @@ class World:
         self._listener = listener
         self._tasks = {task.id: task for task in train}
         self._vocabularies = {env: vocabulary_of(env) for env in {task.env for task in train}}
-        self._atlas = Atlas(Memory(run.dir / "memory", make_embedder(config.aiw.embedder)))
+        self._atlas = Atlas(Memory(run.dir / "memory", _embedder(config.aiw.embedder, run, listener)))
         self._curriculum = Curriculum.start(self._tasks, config.aiw.rho, config.aiw.decay, config.seed)
         self._played: list[Trajectory] = []
         self.diagnoses: dict[str, Diagnosis] = {}

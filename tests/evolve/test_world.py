@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from roleagent_lite.ask import Asker, load_prompts
+from roleagent_lite.config import from_mapping
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.evolve.played import Played
 from roleagent_lite.evolve.player import Player
@@ -108,3 +109,16 @@ def test_an_environment_has_its_own_vocabulary_or_the_general_one() -> None:
     assert "wrong_receptacle" in vocabulary_of("household").modes
     assert vocabulary_of("household:alfworld") == vocabulary_of("household")
     assert vocabulary_of("tests.scripted_world:Kitchen").name == "general"
+
+
+def test_auto_stays_the_embedder_it_was_at_the_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def opened(name: str, listener: object = None) -> None:
+        asked.append(name)
+
+    monkeypatch.setattr("roleagent_lite.embed.make_embedder", opened)
+    run.config = from_mapping({**run.config.model_dump(), "aiw": {"embedder": "auto"}})
+    world(run)
+    world(run)
+    assert asked == ["auto", "none"]
