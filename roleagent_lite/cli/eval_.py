@@ -12,6 +12,7 @@ from roleagent_lite.cli import settings as flag
 if TYPE_CHECKING:
     from roleagent_lite.config import RunConfig
 
+PROMPT = "prompt.json"  # the final prompt of the run that is scored, kept beside its tables
 From = Annotated[
     str | None,
     typer.Argument(metavar="[RUN]", help="Score the final prompt of this run, with its settings."),
@@ -38,9 +39,53 @@ def of_run(
     base["limits"]["replay"] = False
     config = from_mapping(merge(base, merge(flag.parse_sets(sets or ()), flag.nested(flags))), "command line")
     target.mkdir(parents=True, exist_ok=True)
-    file = target / "prompt.json"
+    file = target / PROMPT
     file.write_text(texts, encoding="utf-8")
     return config, file
+
+
+def fresh(
+    name: str | None, runs: Path, flags: dict[str, Any], given: dict[str, Any], split: str, limit: int | None
+) -> tuple[Path, RunConfig, dict[str, Any]]:
+    """Directory, settings and what `jobs.evaluate` is to play. Raises ConfigError for flags that clash."""
+    from roleagent_lite.cli.output import find_run, next_name
+    from roleagent_lite.errors import ConfigError
+
+    how: dict[str, Any] = {"split": split, "limit": limit}
+    path, source, prompt = runs / (name or next_name("eval", runs)), given["source"], given["prompt"]
+    if source is not None:
+        if prompt is not None or flags["prompts"] is not None or given["config"] is not None:
+            raise ConfigError(
+                f"RUN '{source}' brings prompt and settings: leave out --prompt, --prompts and --config"
+            )
+        settings, file = of_run(find_run(source, runs), path, given["sets"], flags)
+        return path, settings, {**how, "prompt_file": file}
+    if prompt is not None:
+        if flags["prompts"] is not None:
+            raise ConfigError("--prompt and --prompts both name a prompt: give one of them")
+        flags = {**flags, "prompts": str(prompt.resolve())}
+    return path, flag.resolve(given["config"], given["sets"], flags), how
+
+
+def resumed(
+    name: str | None, runs: Path, flags: dict[str, Any], given: dict[str, Any]
+) -> tuple[Path, RunConfig, dict[str, Any]]:
+    """The same for a run that was begun: its settings (flags win), its prompt, its tasks."""
+    from roleagent_lite.cli.runs import splits_of, to_resume
+    from roleagent_lite.errors import ConfigError
+    from roleagent_lite.store import Run
+
+    if given["source"] is not None or given["config"] is not None or given["prompt"] is not None:
+        raise ConfigError(
+            "--resume uses the run's own prompt and settings: leave out RUN, --prompt, --config"
+        )
+    path = to_resume(name, runs, "eval")
+    with Run.open(path) as run:
+        known = list(splits_of(run).items())
+    how: dict[str, Any] = dict(zip(("split", "limit"), known[0] if known else ("test", None), strict=True))
+    if (path / PROMPT).is_file():
+        how["prompt_file"] = path / PROMPT
+    return path, flag.resolve(path / "config.toml", given["sets"], flags), how
 
 
 def command(
@@ -70,7 +115,6 @@ def command(
 ) -> None:
     """Score one prompt on one task set: success with interval, steps, tokens, dollars."""
     from roleagent_lite.cli.job import finish, watched
-    from roleagent_lite.cli.output import find_run, next_name
     from roleagent_lite.errors import ConfigError, nearest
 
     if split not in ("train", "dev", "test"):
@@ -80,17 +124,13 @@ def command(
         "base_url": base_url, "api_key_env": api_key_env, "max_usd": max_usd, "max_calls": max_calls,
         "price": price, "rpm": rpm, "tpm": tpm, "workers": workers,
     }  # fmt: skip
-    if source is not None and (prompt is not None or prompts is not None or config is not None):
-        raise ConfigError(
-            f"RUN '{source}' brings prompt and settings: leave out --prompt, --prompts, --config"
-        )
-    path = find_run(run, runs) if resume and run else runs / (run or next_name("eval", runs))
-    if source is not None:
-        settings, prompt = of_run(find_run(source, runs), path, sets, flags)
+    given = {"source": source, "config": config, "sets": sets, "prompt": prompt}
+    if resume:
+        path, settings, how = resumed(run, runs, flags, given)
     else:
-        settings = flag.resolve(path / "config.toml" if resume and run else config, sets, flags)
+        path, settings, how = fresh(run, runs, flags, given, split, limit)
     with watched("eval", path, settings) as screen:
         from roleagent_lite.jobs import evaluate
 
-        evaluate(settings, run_dir=path, prompt_file=prompt, split=split, limit=limit, listener=screen.listen)
+        evaluate(settings, run_dir=path, listener=screen.listen, **how)
     finish(path, json)

@@ -25,18 +25,6 @@ Replay = Annotated[
 ]
 
 
-def interrupted_run(runs: Path) -> str:
-    """The newest run that was begun and not finished. Raises ConfigError where there is none."""
-    from roleagent_lite.cli.output import run_names
-    from roleagent_lite.cli.runs import describe
-    from roleagent_lite.errors import ConfigError
-
-    for name in reversed(run_names(runs)):
-        if describe(runs / name)["status"] == "interrupted":
-            return name
-    raise ConfigError(f"no interrupted run in {runs}/ to resume; `roleagent-lite runs` lists runs")
-
-
 def replayed(source: Path, target: Path) -> RunConfig:
     """Set `target` up with the record of `source`, so that the same run can be played without a model.
 
@@ -82,6 +70,7 @@ def prepare(
 ) -> tuple[Path, RunConfig]:  # fmt: skip
     """The run directory and the settings that the flags ask for. Raises ConfigError."""
     from roleagent_lite.cli.output import find_run, next_name
+    from roleagent_lite.cli.runs import to_resume
     from roleagent_lite.errors import ConfigError
 
     if replay is not None:
@@ -91,7 +80,7 @@ def prepare(
         target = runs / (run or next_name(f"{source.name}-replay", runs))
         return target, replayed(source, target)
     if resume:
-        path = find_run(run or interrupted_run(runs), runs)
+        path = to_resume(run, runs, "evolve")
         if config is not None:
             raise ConfigError("--resume uses the run's own settings: leave out --config")
         config = path / "config.toml"

@@ -3,9 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roleagent_lite.cli.settings import AsJson, Runs
+
+if TYPE_CHECKING:
+    from roleagent_lite.store import Run
+
+
+def splits_of(run: Run) -> dict[str, int]:
+    """How many tasks of each split the run has; a split without any is left out. {} before its start."""
+    start = run.events.get("start")
+    counts = dict(start.data.get("counts") or {}) if start is not None else {}
+    return {split: int(n) for split, n in counts.items() if n}
+
+
+def job_of(run: Run) -> str:
+    """`eval` for a run on one split alone, else `evolve`."""
+    return "eval" if len(splits_of(run)) == 1 else "evolve"
+
+
+def interrupted_run(root: Path, job: str) -> str:
+    """The newest run of this job that was begun and not finished. Raises ConfigError where there is none."""
+    from roleagent_lite.cli.output import run_names
+    from roleagent_lite.errors import ConfigError
+
+    for name in reversed(run_names(root)):
+        one = describe(root / name)
+        if (one["status"], one.get("job")) == ("interrupted", job):
+            return name
+    raise ConfigError(f"no interrupted {job} in {root}/ to resume; `roleagent-lite runs` lists runs")
+
+
+def to_resume(name: str | None, root: Path, job: str) -> Path:
+    """The run that `--resume` means. Raises ConfigError where there is none, or it is another job's."""
+    from roleagent_lite.cli.output import find_run
+    from roleagent_lite.errors import ConfigError
+    from roleagent_lite.store import Run
+
+    path = find_run(name or interrupted_run(root, job), root)
+    with Run.open(path) as run:
+        begun, other = bool(splits_of(run)), job_of(run)
+    if begun and other != job:
+        raise ConfigError(
+            f"run '{path.name}' is another job: roleagent-lite {other} --resume --run {path.name}"
+        )
+    return path
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -23,6 +66,7 @@ def describe(path: Path) -> dict[str, Any]:
             return {
                 "name": run.name,
                 "status": run.status,
+                "job": job_of(run),
                 "model": run.config.model,
                 "tasks": run.config.tasks,
                 "episodes": len(run.trajectories),
@@ -55,11 +99,11 @@ def command(runs: Runs = Path("runs"), json: AsJson = False) -> None:
         text = f"no runs in {runs}/ yet; `roleagent-lite evolve` starts one"
     else:
         text = table(["run", "status", "model", "tasks", "episodes", "solved"], rows)
-        stopped = [one["name"] for one in found if one["status"] == "interrupted"]
+        stopped = [one for one in found if one["status"] == "interrupted"]
         if stopped:
-            text += (
-                f"\n\nto go on with an interrupted run: roleagent-lite evolve --resume --run {stopped[-1]}"
-            )
+            last = stopped[-1]
+            text += "\n\nto go on with an interrupted run: "
+            text += f"roleagent-lite {last['job']} --resume --run {last['name']}"
         for one in found:
             if one["status"] == "unreadable":
                 text += f"\n\n{one['name']}: {one['reason']}"

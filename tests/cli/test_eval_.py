@@ -161,3 +161,35 @@ def test_unknown_split_and_a_run_without_a_final_prompt(inside: Inside, tmp_path
     clear(inside("eval", "--split", "tset"), 2, "did you mean 'test'")
     clear(inside("eval", "nothing"), 2, "no run 'nothing'")
     clear(inside("eval", "r", "--prompt", "x"), 2, "leave out --prompt")
+
+
+def test_resume_plays_the_same_tasks_with_the_same_prompt(inside: Inside, tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl", 4)
+    (tmp_path / "mine.txt").write_text("Never hurry.")
+    with FakeServer(winner) as fake:
+        words = [
+            "eval",
+            "--tasks",
+            "t.jsonl",
+            "--model",
+            "fake",
+            "--base-url",
+            fake.url,
+            "--prompt",
+            "mine.txt",
+        ]
+        words += ["--split", "dev", "--limit", "3", "--workers", "1"]
+        stopped = inside(*words, "--max-calls", "3")
+        assert stopped.returncode == 3 and fake.count == 3
+        done = inside("eval", "--resume", "--max-calls", "100", "--json")
+        assert done.returncode == 0, done.stderr
+        assert all("Never hurry." in json.dumps(seen.body) for seen in fake.requests)
+        assert fake.count == 6
+    (system,) = json.loads(done.stdout)["systems"]
+    assert (system["split"], system["success"]["n"]) == ("dev", 3)
+    clear(inside("eval", "--resume"), 2, "no interrupted eval")
+    clear(inside("eval", "r", "--resume"), 2, "leave out RUN")
+
+
+def test_flags_that_clash_are_refused(inside: Inside, tmp_path: Path) -> None:
+    clear(inside("eval", "--prompt", "a.txt", "--prompts", "v1"), 2, "give one of them")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from roleagent_lite.cli.evolve import interrupted_run, planned, prepare
+from roleagent_lite.cli.evolve import planned, prepare
 from roleagent_lite.errors import ConfigError
 from tests.cli.conftest import Inside
 from tests.cli.make import clear, toy_tasks
@@ -53,7 +53,6 @@ def test_resume_takes_the_settings_of_the_run_and_flags_win(tmp_path: Path) -> N
     make.new_run(tmp_path / "old").close()
     with make.new_run(tmp_path / "r") as run:
         make.play(run, make.episode(make.task(1), make.SEED))
-    assert interrupted_run(tmp_path) == "r"
     path, config = asked(tmp_path, resume=True, flags={"workers": 3})
     assert (path, config.model, config.workers) == (tmp_path / "r", "openai/toy", 3)
     assert asked(tmp_path, resume=True, run="old")[0] == tmp_path / "old"
@@ -73,7 +72,7 @@ def test_the_planned_episodes_are_an_upper_bound(tmp_path: Path) -> None:
 
 def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
     make.whole_run(tmp_path / "done").close()
-    with pytest.raises(ConfigError, match="no interrupted run"):
+    with pytest.raises(ConfigError, match="no interrupted evolve"):
         asked(tmp_path, resume=True)
 
 
@@ -101,7 +100,7 @@ def test_replay_copies_the_record_and_lifts_the_caps(tmp_path: Path) -> None:
 
 def test_wrong_flags_are_one_clear_message(inside: Inside, tmp_path: Path) -> None:
     clear(inside("evolve", "--set", "evolve.rouds=1"), 2, "did you mean 'rounds'")
-    clear(inside("evolve", "--resume"), 2, "no interrupted run")
+    clear(inside("evolve", "--resume"), 2, "no interrupted evolve")
     clear(inside("evolve", "--prompt", "none.toml", "--tasks", "household-easy"), 2, "none.toml")
     (tmp_path / "t.jsonl").write_text('{"env":"tests.toy:Toy","goal":"x","split":"train"}\n')
     clear(inside("evolve", "--tasks", "t.jsonl", "--model", "m"), 2, "t.jsonl", "dev")

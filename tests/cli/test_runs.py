@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from roleagent_lite.cli import runs
+from roleagent_lite.errors import ConfigError
 from roleagent_lite.store import Event
 from tests.report import make
 
@@ -57,3 +58,33 @@ def test_a_run_that_cannot_be_read_is_not_hidden(tmp_path: Path, capsys: pytest.
     assert one["status"] == "unreadable" and "damaged" in str(one["reason"])
     runs.command(runs=tmp_path)
     assert "damaged" in capsys.readouterr().out
+
+
+def begun(root: Path, name: str, **counts: int) -> None:
+    with make.new_run(root / name) as run:
+        run.record("start", "start", {"counts": {"train": 0, "dev": 0, "test": 0} | counts})
+        run.dispatched.put(Event("c", "call", {}))
+
+
+def test_each_job_resumes_its_own_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    begun(tmp_path, "whole", train=4, dev=2, test=2)
+    begun(tmp_path, "scored", dev=7)
+    assert runs.to_resume(None, tmp_path, "evolve") == tmp_path / "whole"
+    assert runs.to_resume(None, tmp_path, "eval") == tmp_path / "scored"
+    with pytest.raises(ConfigError, match="roleagent-lite eval --resume --run scored"):
+        runs.to_resume("scored", tmp_path, "evolve")
+    with pytest.raises(ConfigError, match="roleagent-lite evolve --resume --run whole"):
+        runs.to_resume("whole", tmp_path, "eval")
+    assert {str(one["name"]): one["job"] for one in listed(tmp_path, capsys)} == {
+        "whole": "evolve",
+        "scored": "eval",
+    }
+    runs.command(runs=tmp_path)
+    assert "roleagent-lite eval --resume --run scored" in capsys.readouterr().out
+
+
+def test_a_run_that_never_began_may_be_resumed_by_either(tmp_path: Path) -> None:
+    make.new_run(tmp_path / "fresh").close()
+    assert runs.to_resume("fresh", tmp_path, "eval") == runs.to_resume("fresh", tmp_path, "evolve")
+    with pytest.raises(ConfigError, match="no interrupted eval"):
+        runs.to_resume(None, tmp_path, "eval")
