@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import tracemalloc
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from roleagent_lite import redact
 from roleagent_lite.config import from_mapping
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.report import write
 from roleagent_lite.report.write import build, render, write_report
+from roleagent_lite.types import Outcome, Split
 from tests.report import make
 
 
@@ -141,3 +147,63 @@ def test_role_models_are_listed_apart_where_they_differ(tmp_path: Path) -> None:
         rows = dict(write._settings(build(run)))
     assert rows["model, reflector"] == "anthropic/b" and rows["model, agent"] == "openai/a"
     assert "model, all roles" not in rows
+
+
+# --- whatever happened, the numbers add up ------------------------------------------------------------
+
+ENDS = st.sampled_from(
+    [
+        make.SOLVED,
+        make.LOST,
+        make.BROKEN,
+        Outcome("failed", "loop"),
+        Outcome("bad_format", "no JSON"),
+        Outcome("cut_off", "filtered"),
+    ]
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    ends=st.lists(st.tuples(st.sampled_from(["train", "dev", "test"]), ENDS, st.booleans()), max_size=30),
+    words=st.text(max_size=60),
+)
+def test_counts_add_up_whatever_happened(
+    ends: list[tuple[Split, Outcome, bool]], words: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with make.new_run(tmp_path_factory.mktemp("r") / "run") as run:
+        for i, (split, end, child) in enumerate(ends):
+            one = make.task(i, split, "ab"[i % 2])
+            make.play(run, make.episode(one, make.CHILD if child else make.SEED, end), tasks=[one])
+        run.record("candidate/1/x", "candidate", {"round": 1, "parent": "p", "child": None, "reason": words})
+        report = build(run)
+        data, text = report.as_data(), render(report)
+    counted = sum(s["success"]["n"] + s["errors"] for s in data["systems"])
+    assert counted == len(ends) == sum(o["n"] for split in data["outcomes"].values() for o in split)
+    for system in data["systems"]:
+        types = system["by_type"].values()
+        assert system["success"]["n"] == sum(t["n"] for t in types)
+        assert system["success"]["k"] == sum(t["k"] for t in types)
+        assert system["success_with_errors_as_0"]["k"] == system["success"]["k"]
+    solved = sum(end.kind == "solved" for _, end, _ in ends)
+    assert solved == sum(s["success"]["k"] for s in data["systems"])
+    json.dumps(data, allow_nan=False)
+    # Every table is a table: whatever the words, rows have as many cells as their head.
+    for rows in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
+        cells = [len(re.findall(r"(?<!\\)\|", row)) for row in rows.splitlines()]
+        assert len(set(cells)) == 1, rows
+
+
+def test_a_long_run_keeps_only_tallies_in_memory(tmp_path: Path) -> None:
+    observation = "x" * 20_000
+    with make.new_run(tmp_path / "r") as run:
+        for i in range(150):
+            step = replace(make.step(), observation=observation, outcome=observation)
+            make.play(run, make.episode(make.task(i), make.SEED, steps=[step] * 5))
+        tracemalloc.start()
+        try:
+            build(run)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 12_000_000, f"{peak:,} bytes for a table of 30 MB"
