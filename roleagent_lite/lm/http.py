@@ -8,6 +8,7 @@ recorder). Its own transport because 64 rollouts at once leave about 2.8 ms of o
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     import aiohttp
 
 _PAGE = "text/html"
+_TEMPLATE = re.compile(
+    r"\brole|template|alternat", re.IGNORECASE
+)  # a 500 of a chat template, not of the server
 
 
 class HttpModel:
@@ -93,7 +97,7 @@ class HttpModel:
             if status < 300:
                 return self._read(text, headers.get("Content-Type", ""), url, time.perf_counter() - start)
             error = faults.classify(status, headers, text, self._address, shown(url))
-            if status in (400, 422, 500) and isinstance(error, UnsupportedRequest | TransientModelError):
+            if isinstance(error, UnsupportedRequest) or (status == 500 and _TEMPLATE.search(text)):
                 if dialect.body(request, self.name, self.quirks) != sent:
                     continue  # another call learned it meanwhile
                 note = self.quirks.learn(faults.read(text), sent)

@@ -143,6 +143,17 @@ async def test_cfg_03_the_system_text_is_folded_where_the_role_is_refused() -> N
     assert fake.requests[2].body["messages"] == [{"role": "user", "content": "You act.\n\nTake the key."}]
 
 
+async def test_cfg_03_a_500_teaches_only_where_a_chat_template_broke() -> None:
+    broken = fail(500, "Jinja template error: Conversation roles must alternate")
+    busy = fail(500, "the system is not available")
+    with FakeServer(in_turn(busy, broken, Say("ok"))) as fake:
+        async with http_model(fake) as model:
+            with pytest.raises(TransientModelError):
+                await model.complete(ask())
+            assert (await model.complete(ask())).text == "ok"
+    assert [len(s.body["messages"]) for s in fake.requests] == [2, 2, 1]
+
+
 async def test_net_03_a_body_shorter_than_promised_is_cut() -> None:
     with FakeServer(
         lambda seen: Raw(200, {"choices": [{"message": {"content": "take key"}}]}, cut=20)

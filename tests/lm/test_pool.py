@@ -398,13 +398,7 @@ async def test_res_03_killed_at_several_moments_nothing_stored_is_bought_again(t
     command = [sys.executable, "-m", "tests.lm.kill_me"]
     stored_before: set[str] = set()
     with FakeServer(latency=(0.005, 0.03)) as fake:
-        for moment in (
-            1,
-            17,
-            30,
-            45,
-            0,
-        ):  # after that many requests, counted over all processes; 0 = to the end
+        for moment in (1, 17, 30, 45, 0):  # killed after so many requests over all processes; 0 = to the end
             first = fake.count
             process = await asyncio.create_subprocess_exec(
                 *command, fake.url, str(tmp_path), cwd=ROOT, stdout=asyncio.subprocess.PIPE
@@ -422,6 +416,9 @@ async def test_res_03_killed_at_several_moments_nothing_stored_is_bought_again(t
             assert len(ids) == len(stored_before)
             if not moment:
                 assert output.startswith(b"done")
-                assert int(output.split()[1]) >= fake.count - 8 * 4 and int(output.split()[1]) <= fake.count
+                counted = int(
+                    output.split()[1]
+                )  # a call written down may have been killed before it was sent
+                assert fake.count <= counted <= 60 + 4 * 8
     assert stored_before == {f"task {n}" for n in range(60)}
     assert fake.count <= 60 + 4 * 8, "at most one call a worker is lost at each kill"
