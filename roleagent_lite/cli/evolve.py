@@ -38,7 +38,7 @@ def replayed(source: Path, target: Path) -> RunConfig:
         config = old.config.model_copy(update={"limits": limits, "budget": Budget()})
         with Run.create(target, config) as new:
             for event in old.events:
-                if event.kind in ("model", "note"):
+                if event.kind in ("model", "note", "embedder"):
                     new.events.put(event)
             for sent in old.dispatched:
                 new.dispatched.put(sent)

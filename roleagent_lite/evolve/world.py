@@ -15,8 +15,9 @@ from roleagent_lite.aiw.retrieve import RETRIEVERS
 from roleagent_lite.aiw.round import aiw_round, note_fixed
 from roleagent_lite.aiw.vocabulary import GENERAL, Vocabulary, load_vocabulary
 from roleagent_lite.ask import Asker
-from roleagent_lite.config import RunConfig
+from roleagent_lite.config import Aiw, RunConfig
 from roleagent_lite.content import room
+from roleagent_lite.embed import make_embedder
 from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.evolve.played import Played
 from roleagent_lite.memory import Memory
@@ -31,10 +32,12 @@ def vocabulary_of(env: str) -> Vocabulary:
     return load_vocabulary(name if shipped.is_file() else GENERAL)
 
 
-def _embedder(name: str, run: Run, listener: Listener | None) -> Embedder | None:
-    """The embedder of that name; `auto` stays what it was at the start, for a resume."""
-    from roleagent_lite.embed import make_embedder
+SEARCHING = ("llm", "vector", "task_text")  # retrievers that search the catalogue
 
+
+def _embedder(aiw: Aiw, run: Run, listener: Listener | None) -> Embedder | None:
+    """The embedder of the config, none where nothing is searched; `auto` stays what it was at the start."""
+    name = aiw.embedder if aiw.retrieve in SEARCHING and aiw.diagnose != "none" else "none"
     before = run.events.get("embedder")
     if before is not None:
         return make_embedder(before.data["name"], listener)
@@ -66,7 +69,7 @@ class World:
         self._listener = listener
         self._tasks = {task.id: task for task in train}
         self._vocabularies = {env: vocabulary_of(env) for env in {task.env for task in train}}
-        self._atlas = Atlas(Memory(run.dir / "memory", _embedder(config.aiw.embedder, run, listener)))
+        self._atlas = Atlas(Memory(run.dir / "memory", _embedder(config.aiw, run, listener)))
         self._curriculum = Curriculum.start(self._tasks, config.aiw.rho, config.aiw.decay, config.seed)
         self._played: list[Trajectory] = []
         self.diagnoses: dict[str, Diagnosis] = {}

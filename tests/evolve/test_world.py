@@ -11,6 +11,7 @@ import pytest
 from roleagent_lite.ask import Asker, load_prompts
 from roleagent_lite.config import from_mapping
 from roleagent_lite.errors import ConfigError, RoleAgentError
+from roleagent_lite.evolve import world as world_room
 from roleagent_lite.evolve.played import Played
 from roleagent_lite.evolve.player import Player
 from roleagent_lite.evolve.tasks import TaskSets, task_sets
@@ -117,8 +118,19 @@ def test_auto_stays_the_embedder_it_was_at_the_start(run: Run, monkeypatch: pyte
     def opened(name: str, listener: object = None) -> None:
         asked.append(name)
 
-    monkeypatch.setattr("roleagent_lite.embed.make_embedder", opened)
+    monkeypatch.setattr(world_room, "make_embedder", opened)
     run.config = from_mapping({**run.config.model_dump(), "aiw": {"embedder": "auto"}})
     world(run)
     world(run)
     assert asked == ["auto", "none"]
+
+
+@pytest.mark.parametrize("aiw", [{"retrieve": "random"}, {"retrieve": "none"}, {"diagnose": "none"}], ids=str)
+def test_no_embedder_is_opened_where_nothing_is_searched(
+    run: Run, monkeypatch: pytest.MonkeyPatch, aiw: dict[str, str]
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(world_room, "make_embedder", lambda name, listener=None: asked.append(name))
+    run.config = from_mapping({**run.config.model_dump(), "aiw": {"embedder": "hf:big", **aiw}})
+    world(run)
+    assert asked == ["none"]
