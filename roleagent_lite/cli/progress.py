@@ -109,10 +109,12 @@ class Screen:
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn
             from rich.progress import Progress as Bar
+            from rich.table import Column
 
+            column = Column(no_wrap=True, overflow="ellipsis")
             self._bar = Bar(
                 BarColumn(bar_width=24),
-                TextColumn("{task.description}", markup=False),
+                TextColumn("{task.description}", markup=False, table_column=column),
                 console=Console(file=self._out),
                 transient=True,
             )
