@@ -73,10 +73,15 @@ def rank(solved: Sequence[Demo], failing: Sequence[Task], related: Iterable[str]
 
 
 def render(candidate: Demo) -> str:
-    """One episode as text: the goal, then each move that the world admitted and what came of it."""
-    lines = [f"Example, solved: {clip(candidate.task.goal, 200)}"]
+    """One episode as the log that an agent reads its own in: goal, first sight, each move, what came of it.
+
+    Moves that the world did not admit changed nothing and are left out.
+    """
     moves = [step for step in candidate.trajectory.steps if step.valid]
-    lines += [f"{n}. {clip(s.action, 100)} -> {clip(s.outcome, 120)}" for n, s in enumerate(moves, 1)]
+    lines = [f"Goal: {clip(candidate.task.goal, 300)}"]
+    lines += [clip(moves[0].observation, 300)] if moves else []
+    for step in moves:
+        lines += [f"> {clip(step.action, 100)}", clip(step.outcome, 200)]
     return "\n".join(lines)
 
 

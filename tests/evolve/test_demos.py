@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roleagent_lite.agents.show import log
 from roleagent_lite.evolve.demos import MOST, Demo, demo, fit, likeness, rank, render, swap, words
+from roleagent_lite.types import Observation, View
 from tests.evolve.make import credit, episode, step, task
 
 
@@ -54,9 +56,7 @@ def test_invalid_moves_are_not_shown() -> None:
     trajectory = episode(
         of, steps=[step("fly", "Nothing happens.", valid=False), step("take mug", "You take it.")]
     )
-    assert (
-        render(Demo(of, trajectory, None)) == "Example, solved: put a mug away\n1. take mug -> You take it."
-    )
+    assert render(Demo(of, trajectory, None)) == "Goal: put a mug away\nYou see.\n> take mug\nYou take it."
 
 
 def test_swap_puts_the_new_one_first_and_keeps_the_old_as_room_allows() -> None:
@@ -86,4 +86,12 @@ def test_a_swap_never_exceeds_its_bounds(goals: list[str], max_chars: int) -> No
         if made is not None:
             text = made[0]
         assert len(text) <= max_chars
-        assert text.count("Example, solved:") <= MOST
+        assert text.count("Goal: ") <= MOST
+
+
+def test_an_episode_reads_as_the_log_that_agents_write() -> None:
+    """A model that continues a log must find in a demonstration what it has in front of it."""
+    of = task(goal="put a mug away")
+    steps = (step("take mug", "You take it."), step("put mug", "It is away."))
+    view = View(of, Observation("It is away."), steps, 3, 8, 1, 0.0, "s")
+    assert render(Demo(of, episode(of, steps=steps), None)) == f"Goal: {of.goal}\n{log(view)}"

@@ -123,7 +123,7 @@ async def test_demonstrations_are_swapped_without_a_call() -> None:
         ["act.demonstrations", "act.instructions"], material(candidates=(solved_demo(),)), how
     )
     assert proposal.component == "act.demonstrations" and not proposal.paid and asked.asked == []
-    assert proposal.text is not None and "take mug -> You take it." in proposal.text
+    assert proposal.text is not None and "> take mug\nYou take it." in proposal.text
     assert "1/aaaaaaaa/s#0" in proposal.why
 
 
