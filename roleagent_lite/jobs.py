@@ -167,11 +167,21 @@ async def _opened(
         data = _beginning(run, config, sets, seed)
         async with open_models(config, run, overrides=models, listener=listener) as pool:
             run.record("start", "start", data)
+            _tell_torn(run, listener)
             run.prompt_sets.put(seed)
             for task in (*sets.train, *sets.dev, *sets.test):
                 run.tasks.put(task)
             with _Session(run, pool.ledger) as session:
                 yield run, pool, session, _counting(listener, pool.ledger)
+
+
+def _tell_torn(run: Run, listener: Listener | None) -> None:
+    """Half a record that a kill left is told and noted for the report; the store cuts it off."""
+    for table, size in run.torn.items():
+        text = f"the last record of {table}.jsonl was half written ({size} bytes): it is dropped and redone"
+        run.record(f"note/torn/{table}/{len(getattr(run, table))}/{size}", "note", {"text": text})
+        if listener is not None:
+            listener(Progress("resume", note=text))
 
 
 def _counting(listener: Listener | None, ledger: Ledger) -> Listener | None:

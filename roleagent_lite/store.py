@@ -300,8 +300,10 @@ def _take_lock(path: Path) -> IO[str]:
     return lock
 
 
-# What may change between a kill and a resume without mixing two experiments.
-_FREE = {"workers", "budget", "limits"}
+# What may change between a kill and a resume without mixing two experiments. The base URL and max_tokens may
+# not: they are part of a call's key, so what was paid for would be bought again.
+_FREE = {"workers", "limits.rpm", "limits.tpm", "limits.timeout", "limits.retries", "limits.api_key_env"}
+_FREE |= {"budget.max_usd", "budget.max_calls", "budget.price", "limits.replay"}
 
 
 def _refuse_other(path: Path, saved: RunConfig, now: RunConfig) -> None:
@@ -314,13 +316,15 @@ def _refuse_other(path: Path, saved: RunConfig, now: RunConfig) -> None:
 
 
 def _difference(saved: RunConfig, now: RunConfig) -> str:
-    a, b = saved.model_dump(), now.model_dump()
-    out = []
-    for key in a:
-        if key in _FREE or a[key] == b[key]:
-            continue
-        if isinstance(a[key], dict):
-            out += [f"{key}.{k}: {v!r} then, {b[key][k]!r} now" for k, v in a[key].items() if v != b[key][k]]
-        else:
-            out.append(f"{key}: {a[key]!r} then, {b[key]!r} now")
-    return "; ".join(out)
+    a, b = _flat(saved), _flat(now)
+    return "; ".join(
+        f"{key}: {a[key]!r} then, {b[key]!r} now" for key in a if key not in _FREE and a[key] != b[key]
+    )
+
+
+def _flat(config: RunConfig) -> dict[str, Any]:
+    """Settings by dotted name; all tables of a config are one deep."""
+    flat: dict[str, Any] = {}
+    for key, value in config.model_dump().items():
+        flat |= {f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
+    return flat

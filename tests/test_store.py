@@ -527,9 +527,18 @@ def test_other_settings_are_refused_with_the_difference(tmp_path: Path) -> None:
 
 def test_workers_budget_and_limits_may_change_on_resume(tmp_path: Path) -> None:
     Run.create(tmp_path / "r", RunConfig()).close()
-    changed = {"workers": 2, "budget": {"max_usd": 1.0}, "limits": {"replay": True, "timeout": 3.0}}
+    limits = {"replay": True, "timeout": 3.0, "rpm": 5, "tpm": 5, "retries": 0, "api_key_env": "X"}
+    budget = {"max_usd": 1.0, "max_calls": 3, "price": "1/1"}
+    changed = {"workers": 2, "budget": budget, "limits": limits}
     with Run.create(tmp_path / "r", from_mapping(changed)) as run:
         assert run.config.workers == 2
+
+
+@pytest.mark.parametrize(("name", "value"), [("base_url", "http://127.0.0.1:9/v1"), ("max_tokens", 99)])
+def test_res_03_what_is_part_of_a_call_s_key_may_not_change(tmp_path: Path, name: str, value: object) -> None:
+    Run.create(tmp_path / "r", RunConfig()).close()
+    with pytest.raises(ConfigError, match=rf"limits\.{name}: .* then, .*{value}.* now"):
+        Run.create(tmp_path / "r", from_mapping({"limits": {name: value}}))
 
 
 def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:

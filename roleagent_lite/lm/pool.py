@@ -56,8 +56,9 @@ async def open_models(
 
     `run` None: calls are not recorded. `overrides`: model objects in place of a role's string, recorded and
     capped like the others. With `limits.replay` no model is opened and all replies come from the run.
-    Raises ConfigError for a wrong string, a missing key, a cap that cannot be kept; FatalModelError where a
-    model cannot be opened. Nothing is sent before the first call, but for a base URL without a model name.
+    Raises ConfigError for a wrong string, a missing key, a cap that cannot be kept, a run that other models
+    were asked for; FatalModelError where a model cannot be opened. Nothing is sent before the first call, but
+    for a base URL without a model name.
     """
     redact.register_environment()
     if config.limits.replay:
@@ -77,6 +78,7 @@ async def open_models(
         ledger = Ledger(config.budget)
         ledger.check_prices(prices)
         if run is not None:
+            _refuse_others(run, chosen)
             ledger.rebuild(run, prices)
             _remember(run, chosen)
         limiter, breaker, counter = Limiter(config.limits.rpm, config.limits.tpm), Breaker(), Counter()
@@ -157,6 +159,24 @@ async def _open(
     provider = ProviderModel(address, config.limits.timeout, note)
     stack.push_async_callback(provider.close)
     return provider
+
+
+def _refuse_others(run: Run, chosen: Mapping[Role, _Chosen]) -> None:
+    """A resume with another model or server would mix two experiments, and buy again what is stored."""
+    for event in run.events:
+        if event.kind != "model":
+            continue
+        model = chosen[event.data["role"]][0]
+        then, now = (event.data["name"], event.data["base_url"]), (model.name, model.base_url)
+        if then != now:
+            raise ConfigError(
+                f"run {run.dir} was started with another model: as {event.data['role']} it asked "
+                f"{_at(*then)} then, {_at(*now)} now; use another --run name, or the same model to resume"
+            )
+
+
+def _at(name: str, base_url: str | None) -> str:
+    return f"'{name}' at {base_url}" if base_url else f"'{name}'"
 
 
 def _remember(run: Run, chosen: Mapping[Role, _Chosen]) -> None:

@@ -25,7 +25,7 @@ from roleagent_lite.lm.pool import Models, open_models
 from roleagent_lite.lm.price import Price
 from roleagent_lite.lm.scripted import ScriptedModel
 from roleagent_lite.store import Run
-from roleagent_lite.types import ROLES, Request
+from roleagent_lite.types import ROLES, Model, Request, Role
 from tests.fake_server import COUNTED, FakeServer, Raw, Say, Seen, always, fail, in_turn, refuse, stream
 from tests.lm.kit import ask, config_for, pool
 
@@ -343,6 +343,28 @@ async def test_a_replay_opens_no_model(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no run to replay"):
         async with pool(replay):
             pass
+
+
+async def test_res_03_a_run_is_not_resumed_with_another_model_or_server(tmp_path: Path) -> None:
+    """Where the settings name none: models given as objects, servers named by the environment."""
+
+    def models(name: str, url: str | None = None) -> dict[Role, Model]:
+        return dict.fromkeys(ROLES, ScriptedModel(lambda r: "take key", name, base_url=url))
+
+    config = from_mapping({"model": "x"})
+    async with pool(config, tmp_path, models("a")) as opened:
+        await opened["agent"].call(ask())
+    for other, words in (
+        (models("b"), r"as agent it asked 'a' then, 'b' now; use another --run name"),
+        (models("a", "http://127.0.0.1:9/v1"), r"'a' then, 'a' at http://127\.0\.0\.1:9/v1 now"),
+        (models("a") | {"judge": ScriptedModel(lambda r: "", "c")}, "as judge it asked 'a' then, 'c' now"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            async with pool(config, tmp_path, other):
+                pass
+    async with pool(config, tmp_path, models("a")) as opened:
+        await opened["agent"].call(ask())
+        assert opened.ledger.snapshot().total.calls == 1
 
 
 async def test_a_base_url_that_no_model_uses_is_pointed_out() -> None:
