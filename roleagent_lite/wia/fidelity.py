@@ -94,7 +94,7 @@ def _first_word(action: str) -> str:
 
 def is_missing(step: Step) -> bool:
     """Whether a step carries no prediction at all, for no h."""
-    return all(align.prediction_of(step, h) is None for h in range(1, len(step.predictions) + 1))
+    return not any(text and text.strip() for text in step.predictions)
 
 
 def missing_warning(trajectories: Sequence[Trajectory]) -> str | None:
@@ -231,18 +231,19 @@ def _warnings(
             f"none of {credited} steps has a non-zero advantage: all rollouts of each task ended alike; "
             "use tasks of fitting difficulty, larger groups or a higher temperature"
         )
-    least = max(1, max(b.n for b in baselines) / 2)  # a predictor that seldom answers is no measure
+    most = max(b.n for b in baselines)
     tried = [
         (b.alignment, b.model, b)
         for b in baselines
-        if b.n >= least and b.alignment is not None and b.model is not None
+        if 2 * b.n >= most and b.alignment is not None and b.model is not None  # others seldom answer
     ]
-    trivial, model, best = max(tried, key=lambda x: x[0], default=(0.0, 1.0, None))
-    if best is not None and model <= trivial:
-        out.append(
-            f"the predictions ({model:.2f}) are no better than '{best.name}' ({trivial:.2f}, n = {best.n}): "
-            "the predictive reward carries no information of its own here"
-        )
+    if tried:
+        trivial, model, best = max(tried, key=lambda x: x[0])
+        if model <= trivial:
+            out.append(
+                f"the predictions ({model:.2f}) are no better than '{best.name}' ({trivial:.2f}, "
+                f"n = {best.n}): the predictive reward carries no information of its own here"
+            )
     return tuple(text for text in out if text)
 
 

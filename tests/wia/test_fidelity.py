@@ -224,6 +224,36 @@ def test_a_trivial_predictor_that_seldom_answers_is_no_measure() -> None:
     assert not any("no better" in w for w in found.warnings)
 
 
+@pytest.mark.parametrize(("steps_first", "said"), [(2, True), (3, False)])
+def test_half_of_the_answers_is_enough_to_be_a_measure(steps_first: int, said: bool) -> None:
+    """Two recalled outcomes that are right, among 4 or 5 comparisons: half is a measure, 2 of 5 is not."""
+    outcomes = [*"abcde"[:steps_first], "a", "b"]
+    acts = [*"uvwxy"[:steps_first], "u", "v"]
+    its = steps(["s", *outcomes], [0.0] * len(acts), [[text] for text in outcomes], acts)
+    found = measure([rollout(0, its, split="dev")])
+    assert baseline(found, "same action").n == 2
+    assert any("'what followed the same action last time' (1.00, n = 2)" in w for w in found.warnings) is said
+
+
+def test_the_best_trivial_predictor_is_the_measure() -> None:
+    # the same observation scores 0.69 on all four (the agent 0.62), recall less on two (the agent 1.00)
+    states = ["abcd", "abcX", "abcd", "abYd", "abcZ"]
+    said = [["zzzz"], ["abzz"], ["abYd"], ["abcZ"]]
+    found = measure([rollout(0, steps(states, [0.0] * 4, said, ["u", "v", "u", "v"]), split="dev")])
+    same, recalled = baseline(found, "same observation"), baseline(found, "same action")
+    assert (same.alignment, same.model, recalled.model) == (0.6875, 0.625, 1.0)
+    assert recalled.alignment is not None
+    assert recalled.alignment < 0.6875
+    (text,) = [w for w in found.warnings if "no better" in w]
+    assert "the predictions (0.62) are no better than 'the same observation again' (0.69, n = 4)" in text
+
+
+def test_the_end_of_an_episode_is_remembered_as_it_was() -> None:
+    one = rollout(0, steps(["s", "mid", "end"], [0.0, 0.0], [["mid"], ["end"]], ["go", "stop"]))
+    two = rollout(1, steps(["s", "end"], [0.0], [["end"]], ["stop"]))
+    assert baseline(measure([one, two]), "same action").alignment == 1.0
+
+
 def test_correlation_of_foresight_with_success() -> None:
     rng = random.Random(3)
     its = []
