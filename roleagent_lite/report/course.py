@@ -124,7 +124,7 @@ def _roof(value: float) -> float:
 
 
 def success_plot(facts: Facts) -> str | None:
-    """Dev success of each prompt set over the round it was first scored in, and training success by round."""
+    """Dev success of each prompt set over the round it was first scored in, and training success by round; None below 2 points."""
     dev = sorted((t for (_, s), t in facts.tallies.items() if s == "dev"), key=lambda t: t.first_round)
     series: list[Series] = []
     if dev:
@@ -137,7 +137,7 @@ def success_plot(facts: Facts) -> str | None:
             train.append(Point(number, parent.success.mean, parent.success.low, parent.success.high))
     if train:
         series.append(Series("training: the parent's rollouts of the round", tuple(train), dashed=True))
-    if not series:
+    if sum(len(s.points) for s in series) < 2:
         return None
     return lines("Success by round, with 95 % intervals", "round", "solved", series)
 

@@ -117,10 +117,10 @@ def _settings(report: Report) -> list[tuple[str, str]]:
         ("prompts", config.prompts),
         ("seed prompt", seed_id(facts) or ""),
         ("random seed", str(config.seed)),
-        ("rounds", str(config.evolve.rounds)),
         ("version", str(facts.start.get("version") or "")),
     ]
-    return rows
+    # An evaluation plays one split and has no rounds.
+    return rows if len(facts.task_counts) == 1 else [*rows, ("rounds", str(config.evolve.rounds))]
 
 
 def _picture(report: Report, name: str, words: str) -> str:

@@ -57,6 +57,12 @@ def test_success_plot_has_a_point_for_each_scored_prompt_set(tmp_path: Path) -> 
     assert len(circles) == 4  # two prompt sets on dev, two rounds of training
 
 
+def test_one_point_is_no_plot(tmp_path: Path) -> None:
+    with make.new_run(tmp_path / "r") as run:
+        make.play(run, make.episode(make.task(1, "dev"), make.SEED))
+        assert course.success_plot(gather(run)) is None
+
+
 def test_candidates_say_why(tmp_path: Path) -> None:
     with make.whole_run(tmp_path / "r") as run:
         run.record(

@@ -90,6 +90,7 @@ def test_an_empty_run_and_an_evaluation_have_reports(tmp_path: Path) -> None:
         make.play(run, make.episode(make.task(1), make.SEED), tasks=[make.task(1)])
         run.record("finished", "finished", {})
     text = write_report(tmp_path / "eval").read_text()
+    assert "| rounds |" not in text and "success.svg" not in text
     assert "Solved 1 of 1" in text and "No episode carries predictions" in text
 
 
