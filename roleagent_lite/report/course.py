@@ -124,7 +124,9 @@ def _roof(value: float) -> float:
 
 
 def success_plot(facts: Facts) -> str | None:
-    """Dev success of each prompt set over the round it was first scored in, and training success by round; None below 2 points."""
+    """Dev success of each prompt set over the round it was first scored in, and training success by round.
+
+    None below 2 points."""
     dev = sorted((t for (_, s), t in facts.tallies.items() if s == "dev"), key=lambda t: t.first_round)
     series: list[Series] = []
     if dev:

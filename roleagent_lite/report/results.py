@@ -37,6 +37,9 @@ def headline(facts: Facts, sealed: Comparison | None) -> str:
             "**Partial: this run is not finished.** What follows is what was done so far; the same command "
             "goes on from here."
         )
+    if facts.torn:
+        tables = ", ".join(f"{name} ({size} bytes)" for name, size in sorted(facts.torn.items()))
+        parts.append(f"A half-written last record was left out and will be redone: {tables}.")
     if sealed is not None:
         parts.append(plain(sealed.words, 2000))
     elif facts.final:

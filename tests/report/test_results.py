@@ -7,6 +7,7 @@ from pathlib import Path
 from roleagent_lite.report import results
 from roleagent_lite.report.compare import sealed
 from roleagent_lite.report.gather import gather
+from roleagent_lite.store import Run
 from roleagent_lite.types import Outcome
 from tests.report import make
 
@@ -26,6 +27,18 @@ def test_res_04_a_partial_run_is_marked_so(tmp_path: Path) -> None:
         text = results.headline(facts, sealed(facts))
     assert text.startswith("**Partial: this run is not finished.**")
     assert "Solved" not in text.splitlines()[0]
+
+
+def test_res_01_half_a_record_is_reported_and_left_out(tmp_path: Path) -> None:
+    make.whole_run(tmp_path / "r", finished=False).close()
+    table = tmp_path / "r" / "trajectories.jsonl"
+    data = table.read_bytes()
+    table.write_bytes(data[:-30])
+    with Run.open(tmp_path / "r") as run:
+        facts = gather(run)
+        text = results.headline(facts, None)
+    lost = len(data.splitlines(keepends=True)[-1]) - 30
+    assert f"half-written last record was left out and will be redone: trajectories ({lost} bytes)" in text
 
 
 def test_headline_where_the_seed_stays_unchallenged(tmp_path: Path) -> None:
