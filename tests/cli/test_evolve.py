@@ -16,6 +16,7 @@ from tests.cli.make import clear, toy_tasks
 from tests.fake_server import Answer, FakeServer, Say, Seen
 from tests.report import make
 
+KEY = "sk-test-abcdefghijklmnop1234"
 LESSON = "Take the key before you open the door."
 
 
@@ -113,14 +114,20 @@ def without_times(report: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_whole_job_report_resume_replay_export_and_eval(inside: Inside, tmp_path: Path) -> None:
+def test_the_whole_job_report_resume_replay_export_and_eval(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     toy_tasks(tmp_path / "t.jsonl", 8)
     words = ["evolve", "--tasks", "t.jsonl", "--model", "fake", "--rounds", "2", "--run", "first"]
+    words += ["--world-model", "world", "--reflector-model", "big", "--judge-model", "judge"]
     words += ["--set", "evolve.group=2", "--set", "evolve.tasks_per_round=3", "--set", "aiw.embedder=none"]
     with FakeServer(learner) as fake:
         done = inside(*words, "--base-url", fake.url, "--json")
         bought = fake.count
         assert done.returncode == 0, done.stderr
+        assert {seen.body["model"] for seen in fake.requests} == {"fake", "world", "big"}
+        assert all(seen.headers["authorization"] == f"Bearer {KEY}" for seen in fake.requests)
         data = json.loads(done.stdout)
         assert data["status"] == "finished" and {s["split"] for s in data["systems"]} == {
             "train",
@@ -131,10 +138,14 @@ def test_the_whole_job_report_resume_replay_export_and_eval(inside: Inside, tmp_
         report = (tmp_path / "runs/first/report.md").read_text()
         again = inside(*words, "--base-url", fake.url, "--json")
         assert fake.count == bought and json.loads(again.stdout)["systems"] == data["systems"]
+    monkeypatch.delenv("OPENAI_API_KEY")
     replay = inside("evolve", "--replay", "first")
     assert replay.returncode == 0, replay.stderr
     copied = (tmp_path / "runs/first-replay-1/report.md").read_text()
     assert without_times(copied) == without_times(report)
+    assert KEY not in "".join(
+        p.read_text(errors="replace") for p in tmp_path.rglob("*.[jtm]*") if p.is_file()
+    )
     text = inside("export", "first")
     assert text.returncode == 0 and "act.instructions" in text.stdout
     with FakeServer(learner) as fake:
