@@ -61,7 +61,8 @@ class Request:
     `sample` tells apart calls that are otherwise equal (a second rollout, a re-ask). It is part of the
     recorder's key and must be fixed before concurrent dispatch. `schema` is a JSON schema the reply should
     follow where the server can constrain it. `choices`: candidate replies to be scored by log-probability
-    instead of generating (only models with `can_score`).
+    instead of generating (only models with `can_score`). `stop`: texts at which the reply ends, where the
+    model can (the embedded one). A last message of the assistant is the beginning of the reply.
     """
 
     role: Role
@@ -73,6 +74,7 @@ class Request:
     schema: Mapping[str, Any] | None = None
     choices: tuple[str, ...] | None = None
     sample: str = "0"
+    stop: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,29 @@ def _choose(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
     return ChooseAgent(asker, prompt_set, wia.predict)
 
 
+def _choose_pmi(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
+    from roleagent_lite.agents.choose import ChooseAgent
+
+    return ChooseAgent(asker, prompt_set, wia.predict, rule="pmi")
+
+
 def _auto(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
-    """choose where the agent's model can score given replies, else generate."""
-    return (_choose if asker.models["agent"].can_score else _generate)(asker, prompt_set, wia)
+    """choose where the agent's model can score given replies and the prompts say how, else generate."""
+    can = asker.models["agent"].can_score and "choose" in asker.prompts.modules
+    return (_choose if can else _generate)(asker, prompt_set, wia)
 
 
 def _random(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
     return RandomAgent(prompt_set)
 
 
-AGENTS: dict[str, Maker] = {"generate": _generate, "choose": _choose, "auto": _auto, "random": _random}
+AGENTS: dict[str, Maker] = {
+    "generate": _generate,
+    "choose": _choose,
+    "choose-pmi": _choose_pmi,
+    "auto": _auto,
+    "random": _random,
+}
 
 
 def make_agent(name: str, asker: Asker, prompt_set: PromptSet, wia: Wia | None = None) -> Agent:

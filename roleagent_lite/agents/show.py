@@ -33,12 +33,21 @@ def history(steps: Sequence[Step]) -> str:
     return "\n".join(lines)
 
 
+def log(view: View) -> str:
+    """What stood before the oldest move shown, then each move and what came of it, down to the present."""
+    now = view.observation.text.strip()
+    if not view.history:
+        return now
+    return f"{clip(view.history[0].observation)}\n{history(view.history)}\n{now}"
+
+
 def view_inputs(view: View) -> dict[str, str]:
     """All inputs that a prompt file of an acting module may name."""
     return {
         "task": view.task.goal,
         "progress": f"Step {view.step} of {view.max_steps}.",
         "history": history(view.history),
+        "log": log(view),
         "observation": view.observation.text,
         "actions": "\n".join(view.observation.admissible),
         "note": view.note,

@@ -61,7 +61,9 @@ def render(envelope: Envelope, inputs: Mapping[str, str]) -> tuple[Message, ...]
     values = {**envelope.texts, **inputs, REPLY_FORM: reply_form(envelope.outputs, envelope.counts)}
     system = mend(fill(envelope.module.system, values))
     user = Message("user", mend(fill(envelope.module.user, values)))
-    return ((Message("system", system),) if system else ()) + (user, *envelope.turns)
+    begun = mend(fill(envelope.module.assistant, values))
+    own = (Message("assistant", begun),) if begun and not envelope.turns else ()
+    return ((Message("system", system),) if system else ()) + (user, *own, *envelope.turns)
 
 
 def tidy(reply: Reply) -> Reply:

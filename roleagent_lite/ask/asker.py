@@ -77,6 +77,7 @@ class Asker:
         enums: Mapping[str, Sequence[str]] | None = None,
         counts: Mapping[str, int] | None = None,
         choices: Sequence[str] | None = None,
+        stop: Sequence[str] = (),
         role: Role | None = None,
     ) -> Answer:
         """One answer of `module`.
@@ -85,7 +86,8 @@ class Asker:
         None = the files' own. sample: tells apart calls that are otherwise equal; an episode's id, usually.
         temperature, max_tokens: None = the prompt file's, else 0 and the asker's. enums: allowed values by
         enum name. counts: length of list outputs, 0 = leave the output out. choices: candidate replies to be
-        scored instead of generating. role: another role's model instead of the file's.
+        scored instead of generating. stop: texts at which a free reply ends. role: another role's model
+        instead of the file's.
 
         Raises ReplyError (bad_format; cut_off with max_tokens, context, refused, filtered;
         infrastructure_error), FatalModelError and BudgetStop as they come, ConfigError for wrong inputs.
@@ -104,6 +106,7 @@ class Asker:
             seed=seed,
             choices=tuple(choices) if choices is not None else None,
             sample=sample,
+            stop=tuple(stop),
         )
         envelope = Envelope(file, self._module_texts(module, prompt_set), request, enums or {}, counts or {})
         if choices is None and envelope.outputs:
@@ -165,7 +168,7 @@ def _problem(parsed: Parsed, reply: Reply, envelope: Envelope, calls: tuple[str,
     """ "" for a usable reply, what was wrong for one that may be asked for again; raises for the others."""
     if reply.finish == "content_filter":
         raise ReplyError("cut_off", "filtered", "the provider's content filter stopped the reply", calls)
-    if reply.finish == "length" and (parsed.problem or not parsed.structured):
+    if reply.finish == "length" and envelope.outputs and (parsed.problem or not parsed.structured):
         limit = f"output cut at max tokens {envelope.request.max_tokens}; raise {envelope.limit_setting}"
         raise ReplyError("cut_off", "max_tokens", limit, calls)
     if reply.finish == "refusal":

@@ -25,7 +25,8 @@ A prompt file `NAME.toml`:
     [outputs.NAME.fields.FIELD]     # list[object]: an output each (no lists inside)
 
     [texts]                         # text by name; "@act.playbook" = that module's text, as it evolves
-    [template]                      # system = "...", user = "...": text with holes {name}
+    [template]                      # system = "...", user = "...": text with holes {name}; assistant = "...":
+                                    # the beginning of the reply, for models that continue one (embedded)
 
 Holes are filled in one pass with inputs, texts and `{reply_form}` (the JSON object asked for, made from the
 outputs). What is filled in is never read again, so braces in a goal or in a text are safe; braces that do
@@ -51,6 +52,7 @@ from roleagent_lite.types import ROLES, PromptSet, Role
 TYPES = ("string", "integer", "number", "list[string]", "list[object]")
 REPLY_FORM = "reply_form"
 _KEYS = ("name", "role", "description", "evolve", "temperature", "max_tokens")
+_TURNS = ("system", "user", "assistant")
 _TABLES = ("inputs", "outputs", "texts", "template")
 _OUTPUT_KEYS = ("type", "description", "required", "max_words", "enum", "open", "low", "high", "fields")
 _REFERENCE = re.compile(r"^@[a-z_][a-z0-9_]*\.[a-z_][a-z0-9_]*$")
@@ -89,6 +91,7 @@ class PromptFile:
     refs: Mapping[str, str]
     system: str
     user: str
+    assistant: str
     path: Path
 
 
@@ -172,7 +175,7 @@ def load_prompts(name: str | Path = "v1") -> Prompts:
         known = [p.name for p in room("prompts").iterdir() if p.is_dir()]
         raise ConfigError(f"no prompts '{name}': neither a file, a folder nor a shipped version"
                           f"{nearest(str(name), known)}")  # fmt: skip
-    files = sorted(folder.glob("*.toml"))
+    files = sorted(p for p in folder.glob("*.toml") if p.name != "profile.toml")
     if not files:
         raise ConfigError(f"the prompts folder {folder} holds no .toml file; see prompts/v1 for the format")
     modules: dict[str, PromptFile] = {}
@@ -254,7 +257,7 @@ def _module(body: Mapping[str, Any], path: Path) -> PromptFile:
     need(body["role"] in ROLES, f"role is '{body['role']}'{nearest(body['role'], ROLES)}")
     texts, template = body.get("texts", {}), body["template"]
     for key in template:
-        need(key in ("system", "user"), f"unknown key 'template.{key}'{nearest(key, ('system', 'user'))}")
+        need(key in _TURNS, f"unknown key 'template.{key}'{nearest(key, _TURNS)}")
     need(isinstance(template.get("user"), str), "needs 'template.user' (a text)")
     for table in ("inputs", "texts", "template"):
         for key, value in body.get(table, {}).items():
@@ -273,7 +276,7 @@ def _module(body: Mapping[str, Any], path: Path) -> PromptFile:
         "'max_tokens' must be a positive whole number",
     )
     known = {*body["inputs"], *texts, REPLY_FORM}
-    used = holes(template.get("system", "")) | holes(template["user"])
+    used = {hole for turn in _TURNS for hole in holes(template.get(turn, ""))}
     for hole in sorted(used - known):
         need(False, f"the template has an unknown hole {{{hole}}}{nearest(hole, known)}")
     for name in sorted(known - used - {REPLY_FORM}):
@@ -295,6 +298,7 @@ def _module(body: Mapping[str, Any], path: Path) -> PromptFile:
         refs={k: v[1:] for k, v in texts.items() if _REFERENCE.match(v)},
         system=template.get("system", ""),
         user=template["user"],
+        assistant=template.get("assistant", ""),
         path=path,
     )
 

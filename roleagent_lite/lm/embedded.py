@@ -52,24 +52,32 @@ class Engine:
 
     def generate(self, request: Request) -> Reply:
         """A reply to `request.messages`, held to `request.schema` where there is one."""
-        body: dict[str, Any] = {
-            "messages": _plain(request.messages),
-            "temperature": request.temperature,
-            "max_tokens": request.max_tokens,
-        }
+        body: dict[str, Any] = {"temperature": request.temperature, "max_tokens": request.max_tokens}
         if request.seed is not None:
             body["seed"] = request.seed
+        if request.stop:
+            body["stop"] = list(request.stop)
         if request.schema is not None:
             body["grammar"] = _grammar(bounded(request.schema, request.max_tokens))
-        answer = _checked(self._server.handle_chat_completions, body)
+        begun = bool(request.messages) and request.messages[-1].role == "assistant"
+        if begun:  # the chat form would give the beginning back as part of the reply
+            answer = _checked(
+                self._server.handle_completions, body | {"prompt": self.prompt_ids(request.messages)}
+            )
+        else:
+            answer = _checked(
+                self._server.handle_chat_completions, body | {"messages": _plain(request.messages)}
+            )
         choice = answer["choices"][0]
-        text, finish = choice["message"].get("content") or "", choice.get("finish_reason") or "stop"
+        message = choice if begun else choice["message"]
+        text = message.get("text" if begun else "content") or ""
+        finish = choice.get("finish_reason") or "stop"
         if request.schema is not None and finish == "stop":
             _held(text)
         return Reply(
             text=text,
             finish=finish,
-            reasoning=choice["message"].get("reasoning_content") or None,
+            reasoning=message.get("reasoning_content") or None,
             usage=_usage(answer),
         )
 

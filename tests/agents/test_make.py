@@ -6,10 +6,13 @@ import pytest
 
 from roleagent_lite.agents import AGENTS, make_agent
 from roleagent_lite.agents.chance import RandomAgent
+from roleagent_lite.agents.choose import ChooseAgent
 from roleagent_lite.agents.external import ExternalAgent
 from roleagent_lite.agents.generate import GenerateAgent
+from roleagent_lite.ask import Asker, load_prompts
 from roleagent_lite.config import Wia
 from roleagent_lite.errors import ConfigError
+from roleagent_lite.lm.scripted import ScriptedModel
 from roleagent_lite.types import Request, View
 from tests.agents.make import SEED, asker, view
 
@@ -21,7 +24,7 @@ def plays_door(v: View, prompts: object, ask: object) -> str:
 
 
 def test_names_and_what_they_make() -> None:
-    assert set(AGENTS) == {"generate", "choose", "auto", "random"}
+    assert set(AGENTS) == {"generate", "choose", "choose-pmi", "auto", "random"}
     assert isinstance(make_agent("generate", PLAIN, SEED), GenerateAgent)
     assert isinstance(make_agent("random", PLAIN, SEED), RandomAgent)
     assert isinstance(make_agent("auto", PLAIN, SEED), GenerateAgent)
@@ -30,10 +33,13 @@ def test_names_and_what_they_make() -> None:
         make_agent("genrate", PLAIN, SEED)
 
 
-def test_auto_is_choose_where_the_model_can_score() -> None:
-    chooses = make_agent("auto", asker(lambda _: "{}", can_score=True), SEED)
-    assert type(chooses) is type(make_agent("choose", PLAIN, SEED))
-    assert not isinstance(chooses, GenerateAgent)
+def test_auto_is_choose_where_the_model_can_score_and_the_prompts_say_how() -> None:
+    assert isinstance(make_agent("auto", asker(lambda _: "{}", can_score=True), SEED), GenerateAgent)
+    small = load_prompts("embedded")
+    able = Asker({"agent": ScriptedModel(lambda _: "{}", can_score=True)}, small)
+    assert isinstance(make_agent("auto", able, small.seed_set()), ChooseAgent)
+    unable = Asker({"agent": ScriptedModel(lambda _: "{}")}, small)
+    assert isinstance(make_agent("auto", unable, small.seed_set()), GenerateAgent)
 
 
 async def test_the_setting_predict_reaches_the_agent() -> None:
