@@ -42,6 +42,17 @@ def test_a_tie_goes_to_the_higher_return() -> None:
     assert not paired(parent, parent).accepted
 
 
+def test_returns_are_compared_over_tasks_that_have_them_on_both_sides() -> None:
+    known, none = batch("sf", returns=[[1.0, 0.0]])[0], batch("sf")[0]
+    better = batch("sf", returns=[[1.2, 0.0]])[0]
+    verdict = paired([known, none], [better, better])
+    assert verdict.accepted and "0.500 then 0.600" in verdict.reason
+
+
+def test_scores_are_summed_over_tasks() -> None:
+    assert "1.50 then 2.00" in score(batch("ss", "sf"), batch("ss", "ss")).reason
+
+
 def test_a_tie_without_credits_stays_out() -> None:
     verdict = paired(batch("sf"), batch("sf"))
     assert not verdict.accepted and "no return" in verdict.reason

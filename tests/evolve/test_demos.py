@@ -30,6 +30,7 @@ def test_numbers_do_not_tell_goals_apart() -> None:
     assert words("Put a Mug 2 in desk 1") == {"put", "a", "mug", "in", "desk"}
     assert likeness("put mug 1 on desk 2", "put mug 3 on desk 4") == 1.0
     assert likeness("", "") == 0.0
+    assert fit(solved("a", "g"), [], []) == 0.0
 
 
 def test_fit_prefers_the_failing_task_then_what_retrieval_chose_then_like_goals() -> None:
@@ -45,6 +46,18 @@ def test_among_equal_fits_the_well_predicted_then_the_short_comes_first() -> Non
     assert [d.task.id for d in rank([vague, sharp], FAILING)] == ["b", "a"]
     long, short = solved("a", "g", 0.5, steps=5), solved("b", "g", 0.5, steps=2)
     assert [d.task.id for d in rank([long, short], FAILING)] == ["b", "a"]
+
+
+def test_without_predictions_an_episode_counts_as_half_foreseen() -> None:
+    low, silent, high = solved("a", "g", 0.4), solved("b", "g", None), solved("c", "g", 0.6)
+    assert [d.task.id for d in rank([low, silent, high], FAILING)] == ["c", "b", "a"]
+
+
+def test_foresight_weighs_half_as_much_as_fit() -> None:
+    like, sharp = solved("f1", "other words", 0.0), solved("r1", "other words", 0.1)
+    assert [d.task.id for d in rank([like, sharp], FAILING, ["r1"])] == ["f1", "r1"]
+    sharper = solved("r1", "other words", 0.3)
+    assert [d.task.id for d in rank([like, sharper], FAILING, ["r1"])] == ["r1", "f1"]
 
 
 def test_one_episode_a_task() -> None:

@@ -31,12 +31,13 @@ def test_a_small_lead_is_not_beyond_noise() -> None:
 def test_losses_weigh_against() -> None:
     chosen = select([SEED, A], {"seed": scores("110000000"), "a": scores("001111110")})
     assert (chosen.wins, chosen.losses) == (6, 2)
-    assert not chosen.accepted
+    assert not chosen.accepted and "(6 dev tasks won, 2 lost, 1 equal, p = 0.145)" in chosen.reason
 
 
 def test_equal_means_keep_the_earlier() -> None:
     chosen = select([SEED, A], {"seed": scores("10"), "a": scores("01")})
     assert chosen.best == SEED and chosen.p is None and "no candidate was better" in chosen.reason
+    assert (chosen.accepted, chosen.wins, chosen.losses) == (False, 0, 0)
     assert select([SEED], {"seed": scores("0")}).reason == "no candidate entered"
 
 
