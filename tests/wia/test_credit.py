@@ -214,6 +214,8 @@ def test_rollouts_of_several_groups_are_refused() -> None:
     group = [rollout(0, (), task="t"), rollout(0, (), task="u"), rollout(0, (), task="v")]
     with pytest.raises(ValueError, match=r"of 3 groups in one: 0/abcdefgh/m/none/t, 0/abcdefgh/m/none/u, …"):
         credit_group(group, settings())
+    with pytest.raises(ValueError, match="of 2 groups in one"):
+        credit_group(group[:2], settings())
 
 
 def test_a_trajectory_given_twice_is_refused() -> None:

@@ -89,11 +89,11 @@ def test_trivial_predictors_stand_on_the_same_comparisons_as_the_agent() -> None
 
 
 def test_the_most_frequent_training_observation() -> None:
-    train = rollout(0, steps(["s", "often", "rare", "often"], [0.0] * 3), split="train")
+    train = rollout(0, steps(["s", "usual", "rare", "usual"], [0.0] * 3), split="train")
     dev = rollout(0, steps(["s", "rare", "rare"], [0.0] * 2, [["rare"], ["rare"]]), split="dev", task="d")
     found = measure([train, dev])
     assert baseline(found, "most frequent") == Baseline(
-        "the most frequent training observation", lms("often", "rare"), 1.0, 2
+        "the most frequent training observation", lms("usual", "rare"), 1.0, 2
     )
 
 
@@ -143,6 +143,15 @@ def test_last_time_at_two_steps_ahead() -> None:
     assert same.alignment == pytest.approx((lms("s1", "s3") + lms("s2", "s4") + lms("s2", "s4")) / 3)
     assert found.comparisons == 7
     assert found.compared_steps == 4
+
+
+def test_last_time_is_what_had_come_by_then() -> None:
+    states = ["s", "aa", "bb", "cc", "dd", "ee", "ff"]
+    acts = ["u", "v", "w", "x", "y", "y"]
+    found = measure([rollout(0, steps(states, [0.0] * 6, [None] * 5 + [["ff"]], acts))])
+    assert baseline(found, "same action").alignment == lms("ee", "ff") == 0.0
+    its = steps([*states[:-1], "ee"], [0.0] * 6, [None] * 5 + [["ee"]], acts)
+    assert baseline(measure([rollout(0, its)]), "same action").alignment == 1.0
 
 
 def test_by_action_type() -> None:
