@@ -58,6 +58,17 @@ def draw(values: Sequence[float], temperature: float, seed: str) -> int:
     return random.Random(seed).choices(range(len(values)), weights)[0]
 
 
+def unspent(view: View) -> tuple[str, ...]:
+    """The admissible actions without those of the moves shown, unless none is left then.
+
+    A small model falls into cycles (take, put back, take again) and does not see them; this bars cycles as
+    long as the history that is shown.
+    """
+    done = {step.action for step in view.history}
+    fresh = tuple(action for action in view.observation.admissible if action not in done)
+    return fresh or view.observation.admissible
+
+
 def segments(text: str, horizon: int) -> tuple[str | None, ...]:
     """The world's answers in a log that the model went on writing: what stands between its `> moves`."""
     parts = [part.strip() for part in re.split(r"(?m)^>[^\n]*$", text)]
@@ -84,7 +95,7 @@ class ChooseAgent:
 
     async def act(self, view: View) -> Decision:
         """Raises ConfigError without admissible actions, ReplyError where the model failed."""
-        actions = view.observation.admissible
+        actions = unspent(view)
         if not actions:
             raise ConfigError(
                 f"the agent 'choose' cannot play '{view.task.env}': that environment lists no admissible "

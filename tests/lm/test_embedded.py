@@ -45,6 +45,8 @@ class StandIn:
     def handle_completions(self, body: dict[str, Any]) -> dict[str, Any]:
         self.bodies.append(body)
         self.threads.add(threading.get_ident())
+        if "stop" in body:
+            return {"choices": [{"text": " onward", "finish_reason": "stop"}]}
         usage = {
             "prompt_tokens": len(body["prompt"]),
             "completion_tokens": body["max_tokens"],
@@ -196,6 +198,21 @@ async def test_generation_passes_settings_and_reads_usage() -> None:
     assert (reply.usage.input, reply.usage.output, reply.usage.cached) == (7, 5, 4)
     assert reply.usage.dollars == 0.0
     assert reply.seconds >= 0
+
+
+async def test_a_reply_that_was_begun_is_continued_from_there_up_to_a_stop() -> None:
+    server = StandIn()
+    begun = (*ASK, Message("assistant", "Go"))
+    reply = await model(server).complete(Request("agent", "act", begun, max_tokens=4, stop=("\n",)))
+    assert reply.text == " onward"
+    assert server.bodies == [
+        {
+            "temperature": 0.0,
+            "max_tokens": 4,
+            "stop": ["\n"],
+            "prompt": [ord(c) for c in "[system]be brief[user]Which way?[assistant]Go"],
+        }
+    ]
 
 
 async def test_a_missing_usage_is_unknown_not_zero() -> None:
