@@ -105,7 +105,7 @@ def read_transition(value: Any) -> Transition:
 
 
 def read_reset(inner: Any, task: Task) -> Observation:
-    """Gym's way: reset() gives the first observation, alone or with an info dict. The seed goes in if taken."""
+    """Gym's way: reset() gives the first one, alone or with an info dict. The seed is passed if taken."""
     parameters = inspect.signature(inner.reset).parameters.values()
     takes_seed = any(p.name == "seed" or p.kind is p.VAR_KEYWORD for p in parameters)
     first = inner.reset(seed=task.seed) if takes_seed else inner.reset()
