@@ -128,11 +128,12 @@ class Ledger:
         calls = sum(row.calls for row in self._rows.values())
         dollars = sum(row.known_dollars for row in self._rows.values()) + self._guessed
         cap = self.budget
+        flying = f" ({self._flying} more in flight)" if self._flying else ""
         if cap.max_calls is not None and calls + self._flying >= cap.max_calls:
-            flying = f" ({self._flying} more in flight)" if self._flying else ""
             return self._worded(f"--max-calls {cap.max_calls} reached: {calls} calls made{flying}")
         if cap.max_usd is not None and dollars >= cap.max_usd and (price is None or not price.free):
-            return self._worded(f"--max-usd {cap.max_usd:g} reached: ${dollars:.4f} spent in {calls} calls")
+            spent = f"${dollars:.4f} spent in {calls} calls{flying}"
+            return self._worded(f"--max-usd {cap.max_usd:g} reached: {spent}")
         return None
 
     @staticmethod

@@ -72,13 +72,14 @@ def test_acc_03_the_dollar_cap_stops_all_roles_and_stays() -> None:
 
 def test_acc_03_the_overshoot_is_one_call_a_worker() -> None:
     ledger = Ledger(Budget(max_usd=0.05))
-    sent = 0
-    in_flight = 0
+    sent = in_flight = 0
+    said = ""
     for _ in range(100):  # four workers, each with one request in the air
         while in_flight < 4:
             try:
                 ledger.reserve(PRICE)
-            except BudgetStop:
+            except BudgetStop as stop:
+                said = said or str(stop)
                 break
             sent, in_flight = sent + 1, in_flight + 1
         if not in_flight:
@@ -86,6 +87,7 @@ def test_acc_03_the_overshoot_is_one_call_a_worker() -> None:
         ledger.settle("agent", "m", Usage(100, 100, dollars=0.02), PRICE)
         in_flight -= 1
     assert sent == 3 + 3
+    assert "$0.0600 spent in 3 calls (3 more in flight)" in said
     assert ledger.snapshot().total.known_dollars == pytest.approx(0.12)
 
 
