@@ -42,13 +42,13 @@ _key: ContextVar[str] = ContextVar("key")
 @dataclass(frozen=True)
 class Session:
     """One process's part in a run. `die_at`: bytes that the tables may grow by, None = to the end;
-    `die_indexing`: seconds from the start of the n-th writing of the index, as (n, seconds)."""
+    `die_indexing`: seconds after the writing of the search index has begun."""
 
     run: Path
     settings: Mapping[str, Any]
     sent: Path
     die_at: int | None = None
-    die_indexing: tuple[int, float] | None = None
+    die_indexing: float | None = None
     replay: bool = False
 
 
@@ -96,7 +96,7 @@ def _play(session: Session) -> None:
     if session.die_at is not None:
         _die_after(session.die_at)
     if session.die_indexing is not None:
-        _die_indexing(*session.die_indexing)
+        _die_indexing(session.die_indexing)
     log = os.open(session.sent, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     async def logged(request: Request) -> str:
@@ -135,13 +135,11 @@ def _die_after(bytes_left: int) -> None:
     setattr(Table, "_append", dying)  # noqa: B010
 
 
-def _die_indexing(number: int, seconds: float) -> None:
-    replace, count = Memory.replace, [0]
+def _die_indexing(seconds: float) -> None:
+    replace = Memory.replace
 
     def dying(self: Memory, *arguments: Any, **named: Any) -> Any:
-        count[0] += 1
-        if count[0] == number:
-            threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
         return replace(self, *arguments, **named)
 
     setattr(Memory, "replace", dying)  # noqa: B010
