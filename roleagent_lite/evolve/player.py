@@ -7,7 +7,7 @@ Owns how training and dev are played (groups and temperature) and the Credit row
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roleagent_lite.agents import make_agent
 from roleagent_lite.ask import Asker
@@ -15,8 +15,9 @@ from roleagent_lite.config import RunConfig
 from roleagent_lite.evolve.played import Played
 from roleagent_lite.rollout import Episode, play_many
 from roleagent_lite.store import Run
-from roleagent_lite.types import Listener, PromptSet, Split, Task, Trajectory
+from roleagent_lite.types import Listener, Progress, PromptSet, Split, Task, Trajectory
 from roleagent_lite.wia import credit_group
+from roleagent_lite.wia.fidelity import missing_warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Player:
         self._listener = listener
         self._manners = manners(config)
         self._model = asker.models["agent"].name
+        self._warned = False
 
     async def play(self, tasks: Sequence[Task], prompt_set: PromptSet, round: int) -> list[Played]:
         """One Played a task, in order. All tasks are of one split. Raises what ends a run."""
@@ -65,12 +67,29 @@ class Player:
             workers=self._config.workers,
             model_name=self._model,
             wia=self._config.wia,
-            listener=self._listener,
+            listener=self._watched(manner.predict),
             stage=tasks[0].split,
         )
         size = manner.group
         groups = [trajectories[i : i + size] for i in range(0, len(trajectories), size)]
         return [self._credited(task, group, manner) for task, group in zip(tasks, groups, strict=True)]
+
+    def _watched(self, foretells: bool) -> Listener:
+        """The listener, which hears after the first episode if no step of it carries a prediction."""
+
+        def hear(progress: Progress) -> None:
+            if self._listener is not None:
+                self._listener(progress)
+            if foretells and not self._warned and progress.done:
+                self._warned = True
+                first = self._run.trajectories.get(self._run.trajectories.keys()[-1])
+                warning = missing_warning([first]) if first is not None else None
+                if warning is not None:
+                    self._run.record("note/predictions", "note", {"text": warning})
+                    if self._listener is not None:
+                        self._listener(replace(progress, note=warning))
+
+        return hear
 
     def _credited(self, task: Task, group: Sequence[Trajectory], manner: Manner) -> Played:
         credits = credit_group(group, self._config.wia) if manner.credit else []

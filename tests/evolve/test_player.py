@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from roleagent_lite.ask import Asker, load_prompts
 from roleagent_lite.evolve.player import Player, manners
 from roleagent_lite.evolve.tasks import task_sets
 from roleagent_lite.store import Run
-from roleagent_lite.types import Progress
+from roleagent_lite.types import Progress, Request
 from tests.evolve.kitchen import settings
 from tests.scripted_world import provider, rule
 
@@ -72,3 +73,23 @@ async def test_what_was_played_is_not_played_again(run: Run) -> None:
     assert [p.credits for p in again] == [p.credits for p in first]
     await player(run, asked=asked).play(tasks, SEED, 2)
     assert asked != []
+
+
+async def test_wm_03_no_prediction_at_all_is_said_after_the_first_episode(run: Run) -> None:
+    def silent(request: Request) -> str:
+        reply = json.loads(rule(request))
+        reply.pop("predictions", None)
+        return json.dumps(reply)
+
+    told: list[Progress] = []
+    tasks = task_sets(run.config.tasks, dev=2, test=2).train[:2]
+    await Player(run.config, run, Asker(provider(silent), PROMPTS), told.append).play(tasks, SEED, 1)
+    warned = [p for p in told if "100 % missing" in p.note]
+    assert len(warned) == 1 and warned[0].done == 1
+    assert run.events.get("note/predictions") is not None
+
+
+async def test_predictions_that_come_bring_no_warning(run: Run) -> None:
+    told: list[Progress] = []
+    await player(run, told).play(task_sets(run.config.tasks, dev=2, test=2).train[:2], SEED, 1)
+    assert not [p for p in told if p.note] and run.events.get("note/predictions") is None
