@@ -52,7 +52,7 @@ class Toy:
 class FreeToy(Toy):
     """The same world without a list of actions and without state keys."""
 
-    listed = ()
+    listed: tuple[str, ...] = ()
 
     def _state(self) -> str:
         return None  # type: ignore[return-value]
