@@ -73,8 +73,10 @@ class Story:
         self.paid_twice += len(stored & set(sent))
         self.resent += len(set(self.sent) & set(sent))
         self.sent += sent
-        asked = lines(self.run / "dispatched.jsonl")[dispatched:]
-        self.unsent += sum(row["row"]["kind"] in ("call", "again") for row in asked) - len(sent)
+        rows = lines(self.run / "dispatched.jsonl")[dispatched:]
+        asked = [row["key"].partition("#")[0] for row in rows if row["row"]["kind"] in ("call", "again")]
+        assert len(asked) == len(set(asked)) and set(sent) <= set(asked), "sent without a record of it"
+        self.unsent += len(asked) - len(sent)
         if code == -signal.SIGKILL:
             stored = {row["key"] for row in lines(self.run / "calls.jsonl")}
             self.in_flight.append(len(set(sent) - stored))
@@ -182,7 +184,7 @@ def told(stories: Sequence[Story], total: int) -> str:
         for count in zip(*((len(s.sent), s.resent, s.paid_twice, s.unsent) for s in stories), strict=True)
     )
     return (
-        f"\n{len(flying)} kills in {len(stories)} runs over {total:,} bytes, {half} inside a record; "
+        f"\n{len(flying)} kills in {len(stories)} runs over {total:,} bytes, {half} half records left; "
         f"{len(stories)} runs equal to the undisturbed one; {sent} requests reached the model; of those "
         f"whose reply was stored {twice} were sent again; {sum(flying)} were in flight at a kill (at most "
         f"{max(flying)} at once, {WORKERS} workers), {again} of them sent again; {unsent} were recorded "
