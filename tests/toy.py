@@ -17,7 +17,7 @@ class Toy:
 
     max_steps = 6
     history = 2
-    listed = ACTIONS
+    listed: tuple[str, ...] = ACTIONS
     moves: list[str]
 
     def __init__(self, task: Task) -> None:

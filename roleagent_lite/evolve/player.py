@@ -82,7 +82,7 @@ class Player:
                 self._listener(progress)
             if foretells and not self._warned and progress.done:
                 self._warned = True
-                first = self._run.trajectories.get(self._run.trajectories.keys()[-1])
+                first = next((t for t in self._run.trajectories if t.split == "train"), None)
                 warning = missing_warning([first]) if first is not None else None
                 if warning is not None:
                     self._run.record("note/predictions", "note", {"text": warning})
