@@ -13,7 +13,7 @@ from roleagent_lite.agents import make_agent
 from roleagent_lite.ask import Asker
 from roleagent_lite.config import RunConfig
 from roleagent_lite.evolve.played import Played
-from roleagent_lite.rollout import Episode, play_many
+from roleagent_lite.rollout import Episode, play_many, trajectory_id
 from roleagent_lite.store import Run
 from roleagent_lite.types import Listener, Progress, PromptSet, Split, Task, Trajectory
 from roleagent_lite.wia import credit_group
@@ -67,27 +67,31 @@ class Player:
             workers=self._config.workers,
             model_name=self._model,
             wia=self._config.wia,
-            listener=self._watched(manner.predict),
+            listener=self._watched(trajectory_id(episodes[0], prompt_set), manner.predict),
             stage=tasks[0].split,
         )
         size = manner.group
         groups = [trajectories[i : i + size] for i in range(0, len(trajectories), size)]
         return [self._credited(task, group, manner) for task, group in zip(tasks, groups, strict=True)]
 
-    def _watched(self, foretells: bool) -> Listener:
-        """The listener, which hears after the first episode if no step of it carries a prediction."""
+    def _watched(self, first: str, foretells: bool) -> Listener:
+        """The listener, which hears once the episode `first` is over if no step of it carries a prediction.
+
+        That very episode, not whichever ended first: a resumed or replayed run has to say the same.
+        """
 
         def hear(progress: Progress) -> None:
             if self._listener is not None:
                 self._listener(progress)
-            if foretells and not self._warned and progress.done:
-                self._warned = True
-                first = next((t for t in self._run.trajectories if t.split == "train"), None)
-                warning = missing_warning([first]) if first is not None else None
-                if warning is not None:
-                    self._run.record("note/predictions", "note", {"text": warning})
-                    if self._listener is not None:
-                        self._listener(replace(progress, note=warning))
+            ended = self._run.trajectories.get(first) if foretells and not self._warned else None
+            if ended is None:
+                return
+            self._warned = True
+            warning = missing_warning([ended])
+            if warning is not None:
+                self._run.record("note/predictions", "note", {"text": warning})
+                if self._listener is not None:
+                    self._listener(replace(progress, note=warning))
 
         return hear
 

@@ -93,3 +93,12 @@ async def test_predictions_that_come_bring_no_warning(run: Run) -> None:
     told: list[Progress] = []
     await player(run, told).play(task_sets(run.config.tasks, dev=2, test=2).train[:2], SEED, 1)
     assert not [p for p in told if p.note] and run.events.get("note/predictions") is None
+
+
+async def test_a_resume_judges_the_same_episode_and_not_the_last_one_stored(run: Run) -> None:
+    sets = task_sets(run.config.tasks, dev=2, test=2)
+    await player(run).play(sets.train[:2], SEED, 1)
+    await player(run).play(sets.dev, SEED, 1)  # foretells nothing, and stands last in the table
+    told: list[Progress] = []
+    await player(run, told).play(sets.train[:2], SEED, 1)
+    assert not [p for p in told if p.note] and run.events.get("note/predictions") is None
