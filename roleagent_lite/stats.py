@@ -210,7 +210,11 @@ def detectable_effect(
     else:
         difference = at_best = _smallest_unpaired(n, base, power, alpha, alternative)
     return Detectable(
-        n, base, difference, at_best, _words(n, base, difference, at_best, power, alpha, paired)
+        n,
+        base,
+        difference,
+        at_best,
+        _words(n, base, difference, at_best, _terms(power, alpha, alternative), paired),
     )
 
 
@@ -256,19 +260,18 @@ def _smallest_unpaired(
     return math.sin(angle) ** 2 - base if angle <= math.pi / 2 else None
 
 
+def _terms(power: float, alpha: float, alternative: Alternative) -> str:
+    side = "two-sided" if alternative == "two-sided" else "one-sided"
+    return f"{side} p < {alpha:g}, {power:.0%} power"
+
+
 def _words(
-    n: int,
-    base: float,
-    difference: float | None,
-    best: float | None,
-    power: float,
-    alpha: float,
-    paired: bool,
+    n: int, base: float, difference: float | None, best: float | None, terms: str, paired: bool
 ) -> str:
     who = f"{n} paired tasks" if paired else f"{n} tasks each"
     if difference is None or best is None:  # both at once: at the top no solved task is left to lose
-        return f"{who} cannot show an improvement over {base:.0%} (p < {alpha:g}, {power:.0%} power)"
+        return f"{who} cannot show an improvement over {base:.0%} ({terms})"
     text = f"{who} show an improvement over {base:.0%} from {100 * difference:.0f} percentage points on"
     if difference - best >= 0.005:
         text += f" ({100 * best:.0f} if no solved task is lost again)"
-    return f"{text}, p < {alpha:g}, {power:.0%} power"
+    return f"{text}, {terms}"

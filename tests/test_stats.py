@@ -344,9 +344,12 @@ def test_the_words_name_the_terms() -> None:
     found = detectable_effect(12, 0.25, alpha=0.1)
     assert found.words == (
         "12 paired tasks show an improvement over 25% from 51 percentage points on "
-        "(41 if no solved task is lost again), p < 0.1, 80% power"
+        "(41 if no solved task is lost again), one-sided p < 0.1, 80% power"
     )
     assert "lost again" not in detectable_effect(12, 0.0).words
+    assert detectable_effect(12, 0.25, alternative="two-sided").words.endswith(
+        "two-sided p < 0.05, 80% power"
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ Owns the choice of the pair and the wording of a verdict. Leaves out the tests t
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from roleagent_lite.report.gather import Facts, Share, Tally
+from roleagent_lite.report.gather import Facts, Share, Tally, share
 from roleagent_lite.stats import Paired, detectable_effect, paired_difference
 
 NOISE = 0.05  # two-sided p from which a difference on the sealed tasks is called beyond noise
@@ -15,7 +16,8 @@ NOISE = 0.05  # two-sided p from which a difference on the sealed tasks is calle
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`second` against `first` on tasks that both played. `difference` in -1..1; `p` two-sided, exact."""
+    """`second` against `first` on tasks that were scored for both, and their success there. `difference` in
+    -1..1; `p` two-sided, exact; `sees`: for the same two-sided test."""
 
     split: str
     first: str
@@ -46,6 +48,12 @@ def task_scores(tally: Tally) -> dict[str, float | None]:
     return {task: sum(w) / len(w) if w else None for task, w in by_task.items()}
 
 
+def on(tally: Tally, tasks: Collection[str]) -> Share:
+    """Success over the scored rollouts of these tasks alone."""
+    won = [w for key, w in tally.won.items() if w is not None and key.rsplit("#", 1)[0] in tasks]
+    return share(sum(won), len(won))
+
+
 def _points(value: float) -> str:
     return f"{100 * value:+.0f} percentage points"
 
@@ -53,7 +61,7 @@ def _points(value: float) -> str:
 def verdict(paired: Paired, first: str, second: str) -> str:
     """One sentence: better, worse, or not beyond noise; never a winner where p is at or over the border."""
     if paired.differs < NOISE:
-        side = "more" if paired.difference > 0 else "fewer"
+        side = "more" if paired.wins > paired.losses else "fewer"
         return (
             f"The {second} solved {side} tasks than the {first}, and that is more than noise "
             f"(two-sided p = {paired.differs:.3f})."
@@ -69,19 +77,22 @@ def verdict(paired: Paired, first: str, second: str) -> str:
 
 def compare(first: Tally, second: Tally, first_name: str, second_name: str) -> Comparison | None:
     """None where the two have no scored task in common."""
-    paired = paired_difference(task_scores(first), task_scores(second))
+    before, after = task_scores(first), task_scores(second)
+    paired = paired_difference(before, after)
     if paired is None:
         return None
-    base = first.success.mean or 0.0
-    sees = detectable_effect(paired.n, base).words
+    common = {t for t, s in before.items() if s is not None and after.get(t) is not None}
+    one, two = on(first, common), on(second, common)
+    # Two-sided like the verdict: what a laxer test would see is no answer to "what could this one see".
+    sees = detectable_effect(paired.n, one.mean or 0.0, alternative="two-sided").words
     span = "unknown"
     if paired.low is not None and paired.high is not None:
         span = f"{100 * paired.low:+.0f} to {100 * paired.high:+.0f}"
     seal = "sealed " if first.split == "test" else ""
     words = (
         f"On the {paired.n} {seal}{first.split} tasks that both played, "
-        f"the {first_name} solved {first.success.k} of {first.success.n} and the {second_name} "
-        f"{second.success.k} of {second.success.n}: {_points(paired.difference)} "
+        f"the {first_name} solved {one.k} of {one.n} and the {second_name} "
+        f"{two.k} of {two.n}: {_points(paired.difference)} "
         f"(95 % interval {span}). The {second_name} did better on {paired.wins} tasks, worse on "
         f"{paired.losses}, and the same on {paired.ties}. "
         + verdict(paired, first_name, second_name)
@@ -89,7 +100,7 @@ def compare(first: Tally, second: Tally, first_name: str, second_name: str) -> C
     )
     return Comparison(
         first.split, first.prompt_set, second.prompt_set, first_name, second_name,
-        first.success, second.success, paired.n, paired.wins, paired.losses, paired.ties,
+        one, two, paired.n, paired.wins, paired.losses, paired.ties,
         paired.difference, paired.low, paired.high,
         paired.differs, sees, words,
     )  # fmt: skip

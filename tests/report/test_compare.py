@@ -8,6 +8,7 @@ import pytest
 
 from roleagent_lite.report.compare import compare, sealed, task_scores
 from roleagent_lite.report.gather import Tally, gather
+from roleagent_lite.stats import detectable_effect
 from tests.report import make
 
 
@@ -34,6 +35,9 @@ def test_evl_01_no_winner_inside_the_noise() -> None:
     assert "not beyond noise" in found.words and "does not show" in found.words
     assert "solved more tasks" not in found.words
     assert "percentage points on" in found.sees and found.sees in found.words
+    assert "two-sided p < 0.05" in found.sees
+    same = detectable_effect(12, 3 / 12, alternative="two-sided")
+    assert found.sees == same.words
 
 
 def test_a_worse_prompt_is_called_worse() -> None:
@@ -62,6 +66,7 @@ def test_infrastructure_errors_are_no_pair() -> None:
     first["t0#0"] = None
     found = compare(tally(first), tally(ends(4)), "a", "b")
     assert found is not None and found.n == 11
+    assert "11 sealed test tasks" in found.words and "the a solved 3 of 11 and the b 3 of 11" in found.words
     assert task_scores(tally({"x#0": None})) == {"x": None}
     assert compare(tally({"x#0": None}), tally({"x#0": True}), "a", "b") is None
 
