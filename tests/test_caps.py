@@ -118,7 +118,7 @@ def test_a_cap_on_calls_is_exact_and_a_higher_one_ends_alike(
     with pytest.raises(BudgetStop, match=f"--max-calls {cap} reached"):
         run_kitchen(folder, OVER, over, name=name, models=till.models())
     assert len(till.asked) == cap
-    over["budget"] = {"price": PRICE}
+    over["budget"] = {"max_calls": len(whole.tables["calls"]), "price": PRICE}  # not one call to spare
     run_kitchen(folder, OVER, over, name=name, models=rest.models())
     assert tables(folder / name) == whole.tables
     assert len(rest.asked) == len(whole.tables["calls"]) - cap
@@ -153,6 +153,9 @@ def test_acc_03_five_cents_at_two_cents_a_call(workers: int, tmp_path: Path) -> 
         assert "evolve --resume --run capped" in err
         text = (runs / "capped" / "report.md").read_text(encoding="utf-8")
         assert "(partial)" in text and "--max-usd 0.05 reached" in text and f"{sent * CENTS:.2f}" in text
+        assert f"| agent | `fake` | {sent} |" in text and "lost" not in text, (
+            "what the cap refused was not bought"
+        )
         kept = tables(runs / "capped")["trajectories"]
         assert all(t["outcome"]["kind"] in ("solved", "failed") for t in kept.values())
 

@@ -6,7 +6,9 @@ Owns counting, caps and their survival across a resume (rebuilt from the run's t
 
 from __future__ import annotations
 
+import re
 import threading
+from collections import Counter
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -87,6 +89,10 @@ class LedgerView:
     def to_json(self) -> list[dict[str, Any]]:
         """Rows as plain data, `dollars` null where unknown."""
         return [{f.name: getattr(r, f.name) for f in fields(r)} | {"dollars": r.dollars} for r in self.rows]
+
+
+# What an event of the table `dispatched` says about its call: sent, or a sending that is settled and free.
+_SENDINGS = {"call": 1, "again": 1, "failed": -1, "void": -1}
 
 
 class Ledger:
@@ -192,8 +198,8 @@ class Ledger:
     def rebuild(self, run: Run, prices: dict[str, Price | None]) -> None:
         """Counts what the run's tables say was spent before, so that caps survive a resume.
 
-        A stored call counts as it was priced then (or at today's price if it had none); a call that was
-        sent and never answered counts as lost, tokens unknown.
+        A stored call counts as it was priced then (or at today's price if it had none); each sending of a
+        call that was neither answered nor refused counts as lost, tokens unknown.
         """
         for call in run.calls:
             used = call.reply.usage
@@ -203,18 +209,25 @@ class Ledger:
                 self._count(
                     call.request.role, call.model, Usage(used.input, used.output, used.cached, None, dollars)
                 )
-        failed = {event.key.removesuffix("!") for event in run.dispatched if event.kind == "failed"}
+        open_: Counter[str] = Counter()  # sendings of a call that brought neither a reply nor a refusal
+        who: dict[str, tuple[str, str]] = {}
         for event in run.dispatched:
             role, model = str(event.data.get("role")), str(event.data.get("model"))
             if event.kind == "lost":
-                used = Usage(*(event.data.get(f.name) for f in fields(Usage)))
-            elif event.kind in ("call", "again") and event.key not in run.calls and event.key not in failed:
-                used = Usage(dollars=0.0 if prices.get(model) == FREE else None)
-            else:
-                continue
-            with self._lock:
-                self._count(role, model, used)
-                self._row(role, model).lost += 1
+                self._lost(role, model, Usage(*(event.data.get(f.name) for f in fields(Usage))))
+            elif event.kind in _SENDINGS:
+                key = re.split(r"[!#-]", event.key)[0]
+                open_[key] += _SENDINGS[event.kind]
+                who[key] = role, model
+        for key, times in open_.items():
+            role, model = who[key]
+            for _ in range(times - (key in run.calls)):
+                self._lost(role, model, Usage(dollars=0.0 if prices.get(model) == FREE else None))
+
+    def _lost(self, role: str, model: str, used: Usage) -> None:
+        with self._lock:
+            self._count(role, model, used)
+            self._row(role, model).lost += 1
 
     def snapshot(self) -> LedgerView:
         with self._lock:

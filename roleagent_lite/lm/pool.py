@@ -20,7 +20,7 @@ from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.limiter import Limited, Limiter
 from roleagent_lite.lm.price import FREE, Price, price_of
 from roleagent_lite.lm.price import parse as parse_price
-from roleagent_lite.lm.recorder import Counter, Recorder, orphans_of
+from roleagent_lite.lm.recorder import Counter, Recorder
 from roleagent_lite.lm.retry import Breaker, Retried
 from roleagent_lite.lm.scripted import ScriptedModel
 from roleagent_lite.store import Run
@@ -82,7 +82,6 @@ async def open_models(
             ledger.rebuild(run, prices)
             _remember(run, chosen)
         limiter, breaker, counter = Limiter(config.limits.rpm, config.limits.tpm), Breaker(), Counter()
-        orphans = orphans_of(run)
         stacks: dict[int, Retried] = {}
         by_role: dict[Role, Recorder] = {}
         for role in ROLES:
@@ -95,7 +94,6 @@ async def open_models(
             by_role[role] = Recorder(
                 stacks[id(model)], run, ledger,
                 name=model.name, base_url=model.base_url, can_score=model.can_score, counter=counter,
-                orphans=orphans,
             )  # fmt: skip
         yield Models(ledger, by_role, prices, notes)
 

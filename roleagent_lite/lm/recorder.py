@@ -17,7 +17,7 @@ from dataclasses import fields
 from typing import Any, Protocol
 
 import roleagent_lite.errors as errors
-from roleagent_lite.errors import ConfigError, ModelError
+from roleagent_lite.errors import BudgetStop, ConfigError, ModelError
 from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.retry import Lost
 from roleagent_lite.store import Event, Run
@@ -49,14 +49,6 @@ class Counter:
         return attempt
 
 
-def orphans_of(run: Run | None) -> frozenset[str]:
-    """Keys of calls that were sent and never answered nor refused."""
-    if run is None:
-        return frozenset()
-    sent = (event.key for event in run.dispatched if event.kind == "call")
-    return frozenset(key for key in sent if key not in run.calls and f"{key}!" not in run.dispatched)
-
-
 class Recorder:
     """A Model whose calls are stored in `run` (None: nowhere) and answered from there where it can.
 
@@ -74,13 +66,10 @@ class Recorder:
         base_url: str | None = None,
         can_score: bool = False,
         counter: Counter | None = None,
-        orphans: frozenset[str] | None = None,
     ) -> None:
         self.name, self.base_url, self.can_score = name, base_url, can_score
         self._inner, self._run, self._ledger = inner, run, ledger
         self._counter = counter or Counter()
-        # In flight when an earlier process ended: its request may have been billed already.
-        self._orphans = orphans_of(run) if orphans is None else orphans
 
     def key(self, request: Request) -> str:
         """The key of this request's next attempt (64 hex digits); each call of this method is one attempt."""
@@ -114,9 +103,10 @@ class Recorder:
 
     async def _buy(self, run: Run, key: str, request: Request, inner: Attempts) -> Call:
         who = {"role": request.role, "model": self.name}
-        if key in self._orphans:  # the earlier sending stays counted under a key of its own
+        if key in run.dispatched:  # by an earlier process: each sending has an event of its own
             run.dispatched.put(Event(self._free(run, key, "#"), "again", who))
-        run.dispatched.put(Event(key, "call", who))
+        else:
+            run.dispatched.put(Event(key, "call", who))
 
         def lost(reply: Reply) -> None:
             used = {f.name: getattr(reply.usage, f.name) for f in fields(Usage)}
@@ -125,8 +115,10 @@ class Recorder:
 
         try:
             reply = await inner.complete(request, lost)
-        except ModelError as error:
-            if not error.fatal:
+        except (BudgetStop, ModelError) as error:
+            if isinstance(error, BudgetStop) or error.fatal or f"{key}!" in run.dispatched:
+                run.dispatched.put(Event(self._free(run, key, "-"), "void", who))  # no reply, no bill
+            else:
                 said = {"error": type(error).__name__, "message": str(error), "status": error.status}
                 run.dispatched.put(Event(key + "!", "failed", who | said))
             raise

@@ -71,6 +71,22 @@ def failing(*errors: ModelError | str) -> Callable[[Request], str]:
     return rule
 
 
+def always(error: Exception) -> Callable[[Request], str]:
+    def rule(request: Request) -> str:
+        raise error
+
+    return rule
+
+
+def spent(folder: Path) -> tuple[int, int]:
+    """Calls and lost ones, as the next process counts them."""
+    with Run.open(folder) as run:
+        ledger = Ledger(Budget())
+        ledger.rebuild(run, {})
+    total = ledger.snapshot().total
+    return total.calls, total.lost
+
+
 async def test_a_call_is_stored_as_sent_and_as_received(tmp_path: Path) -> None:
     answer = Reply(
         "take key", reasoning="hm", usage=Usage(9, 2, 4, 1, 0.5), token_ids=(1, 2), logprobs=(-0.5, -1)
@@ -240,14 +256,35 @@ async def test_a_resume_asks_again_after_a_broken_connection_only(tmp_path: Path
 
 async def test_what_ends_the_run_is_no_answer_to_the_request(tmp_path: Path) -> None:
     for number, error in enumerate((FatalModelError("key"), BudgetStop("cap"))):
-
-        def rule(request: Request, error: Exception = error) -> str:
-            raise error
-
-        with Bench(tmp_path / str(number), rule) as bench, pytest.raises(type(error)):
+        with Bench(tmp_path / str(number), always(error)) as bench, pytest.raises(type(error)):
             await bench.recorder.call(ask())
+        assert spent(tmp_path / str(number)) == (0, 0), "nothing was sent, or it was refused: no bill"
         with Bench(tmp_path / str(number), numbered()) as bench:
             assert (await bench.recorder.call(ask())).reply.text == "reply 0"
+        assert spent(tmp_path / str(number)) == (1, 0)
+
+
+async def test_each_sending_is_settled_by_itself(tmp_path: Path) -> None:
+    """Refused, broken twice, in flight at a kill, then answered: one reply and one call that was lost."""
+    busy = TransientModelError("busy", status=503)
+    for error in (BudgetStop("cap"), busy, busy, FatalModelError("key")):
+        with Bench(tmp_path, always(error)) as bench, pytest.raises(type(error)):
+            await bench.recorder.call(ask())
+        assert spent(tmp_path) == (0, 0)
+
+    async def hang(request: Request) -> str:
+        await asyncio.sleep(60)
+        return "never"
+
+    with Bench(tmp_path, hang) as bench:
+        task = asyncio.ensure_future(bench.recorder.call(ask()))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert spent(tmp_path) == (1, 1)
+    with Bench(tmp_path, numbered()) as bench:
+        await bench.recorder.call(ask())
+    assert spent(tmp_path) == (2, 1)
 
 
 async def test_without_a_run_nothing_is_stored_but_calls_have_ids() -> None:
