@@ -32,7 +32,8 @@ from roleagent_lite.types import Listener, PromptSet
 class Evolution:
     """What the rounds ended with. `final`: `best` where that beat the seed on dev beyond noise, else `seed`.
 
-    `p`: one-sided, paired over dev tasks; None where no candidate was better. `candidates`: seed first.
+    `best`: the best candidate on dev, the seed where none entered. `p`: one-sided, paired over dev tasks;
+    None where nothing was compared. `candidates`: seed first.
     """
 
     seed: PromptSet

@@ -17,6 +17,7 @@ from roleagent_lite.rollout import Episode, play_many, trajectory_id
 from roleagent_lite.store import Run
 from roleagent_lite.types import Listener, Progress, PromptSet, Split, Task, Trajectory
 from roleagent_lite.wia import credit_group
+from roleagent_lite.wia.align import scorer
 from roleagent_lite.wia.fidelity import missing_warning
 
 
@@ -40,9 +41,13 @@ def manners(config: RunConfig) -> dict[Split, Manner]:
 
 
 class Player:
-    """Plays for one run. Trajectory ids hold round, prompt set, task and rollout, so a resume finds them."""
+    """Plays for one run. Trajectory ids hold round, prompt set, task and rollout, so a resume finds them.
+
+    Raises ConfigError for an unknown `wia.scorer`: here, for the first credit comes after paid calls.
+    """
 
     def __init__(self, config: RunConfig, run: Run, asker: Asker, listener: Listener | None) -> None:
+        scorer(config.wia.scorer)
         self._config = config
         self._run = run
         self._asker = asker

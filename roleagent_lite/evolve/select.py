@@ -18,7 +18,8 @@ Scores = Mapping[str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`final` is `best` or `seed`. `p`: one-sided, None where nothing was compared. Counts are dev tasks."""
+    """`best`: the best candidate that entered, the seed where none did or none was scored; `final` is `best`
+    or `seed`. `p`: one-sided, None where nothing was compared. Counts are dev tasks."""
 
     seed: PromptSet
     best: PromptSet
@@ -39,26 +40,31 @@ def mean(scores: Scores) -> float:
 def select(candidates: Sequence[PromptSet], scores: Mapping[str, Scores]) -> Selection:
     """`candidates[0]` is the seed; `scores[prompt set id][dev task id]` in 0..1, None = could not be scored.
 
-    The best is the highest mean on dev, the earliest among equals. It replaces the seed only if the paired
-    one-sided sign test over the dev tasks (exact, ties left out) gives p < 0.1. The best of several
-    candidates is chosen by the same scores that test it, so p flatters it: the sealed test decides.
+    The best is the candidate with the highest mean on dev, the earliest among equals. It replaces the seed
+    only if that mean is above the seed's and the paired one-sided sign test over the dev tasks (exact, ties
+    left out) gives p < 0.1. The best of several candidates is chosen by the same scores that test it, so p
+    flatters it: the sealed test decides.
     """
     seed = candidates[0]
-    best = max(candidates, key=lambda c: mean(scores.get(c.id, {})))  # max keeps the first of equals
-    if best.id == seed.id:
-        words = (
-            "no candidate was better than the seed on dev" if len(candidates) > 1 else "no candidate entered"
-        )
+    scored = [c for c in candidates[1:] if mean(scores.get(c.id, {})) >= 0]
+    if not scored:
+        words = "no candidate could be scored on dev" if len(candidates) > 1 else "no candidate entered"
         return Selection(seed, seed, seed, False, None, 0, 0, words)
+    best = max(scored, key=lambda c: mean(scores[c.id]))  # max keeps the first of equals
     before, after = scores.get(seed.id, {}), scores[best.id]
     gains = [
         new - old for task, new in after.items() if new is not None and (old := before.get(task)) is not None
     ]
     wins, losses = sum(g > 0 for g in gains), sum(g < 0 for g in gains)
     p = sign_test(wins, losses)
-    accepted = p < NOISE
+    ahead = mean(after) > mean(before)
+    accepted = ahead and p < NOISE
     verdict = "better than the seed on dev" if accepted else "not beyond noise: the seed stays"
+    if not ahead:
+        verdict = "no candidate was better than the seed on dev: the seed stays"
     words = (
         f"{verdict} ({wins} dev tasks won, {losses} lost, {len(gains) - wins - losses} equal, p = {p:.3f})"
     )
+    if ahead and len(scored) > 1:
+        words += f"; it was picked as the best of {len(scored)} by these same tasks, which flatters its p"
     return Selection(seed, best, best if accepted else seed, accepted, p, wins, losses, words)

@@ -94,6 +94,7 @@ def test_every_ablation_is_a_name_and_runs(tmp_path: Path, over: dict[str, Any])
         ({"aiw": {"diagnose": "lm"}}, "aiw.diagnose"),
         ({"aiw": {"retrieve": "radnom"}}, "did you mean 'random'"),
         ({"wia": {"feedback": "all"}}, "wia.feedback"),
+        ({"wia": {"scorer": "token"}}, "did you mean 'tokens'"),
         ({"evolve": {"accept": "pair"}}, "did you mean 'paired'"),
         ({"evolve": {"components": ["act.instruction"]}}, "did you mean 'act.instructions'"),
         ({"evolve": {"components": []}}, "names no text"),

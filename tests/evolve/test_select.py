@@ -20,6 +20,7 @@ def test_a_clear_lead_replaces_the_seed() -> None:
     assert chosen.final == chosen.best == B and chosen.accepted
     assert (chosen.wins, chosen.losses) == (4, 0)
     assert chosen.p == pytest.approx(1 / 16)
+    assert chosen.reason.endswith("the best of 2 by these same tasks, which flatters its p")
 
 
 def test_a_small_lead_is_not_beyond_noise() -> None:
@@ -34,11 +35,26 @@ def test_losses_weigh_against() -> None:
     assert not chosen.accepted and "(6 dev tasks won, 2 lost, 1 equal, p = 0.145)" in chosen.reason
 
 
-def test_equal_means_keep_the_earlier() -> None:
-    chosen = select([SEED, A], {"seed": scores("10"), "a": scores("01")})
-    assert chosen.best == SEED and chosen.p is None and "no candidate was better" in chosen.reason
-    assert (chosen.accepted, chosen.wins, chosen.losses) == (False, 0, 0)
-    assert select([SEED], {"seed": scores("0")}).reason == "no candidate entered"
+def test_equal_means_keep_the_seed_and_the_earlier_candidate() -> None:
+    chosen = select([SEED, A, B], {"seed": scores("10"), "a": scores("01"), "b": scores("10")})
+    assert (chosen.best, chosen.final) == (A, SEED) and "no candidate was better" in chosen.reason
+    assert (chosen.accepted, chosen.wins, chosen.losses, chosen.p) == (False, 1, 1, 0.75)
+
+
+def test_more_wins_with_a_lower_mean_do_not_replace_the_seed() -> None:
+    halves = {f"d{n}": 0.1 for n in range(5)} | {"d5": 0.0}
+    chosen = select([SEED, A], {"seed": scores("000001"), "a": halves})
+    assert chosen.wins == 5 and not chosen.accepted
+
+
+def test_the_best_candidate_is_named_even_if_it_is_worse_so_that_the_sealed_test_has_two() -> None:
+    chosen = select([SEED, A, B], {"seed": scores("111"), "a": scores("000"), "b": scores("100")})
+    assert (chosen.best, chosen.final, chosen.accepted) == (B, SEED, False)
+
+
+def test_without_a_candidate_nothing_is_compared() -> None:
+    chosen = select([SEED], {"seed": scores("0")})
+    assert (chosen.best, chosen.p, chosen.reason) == (SEED, None, "no candidate entered")
 
 
 def test_a_task_that_could_not_be_scored_is_no_loss() -> None:
@@ -48,4 +64,5 @@ def test_a_task_that_could_not_be_scored_is_no_loss() -> None:
 
 def test_a_candidate_without_any_score_is_never_the_best() -> None:
     assert mean(scores("--")) == -1
-    assert select([SEED, A], {"seed": scores("00"), "a": scores("--")}).best == SEED
+    chosen = select([SEED, A], {"seed": scores("00"), "a": scores("--")})
+    assert (chosen.best, chosen.reason) == (SEED, "no candidate could be scored on dev")
