@@ -184,7 +184,7 @@ async def _episode(agent: Agent, episode: Episode, stage: _Stage, record: _Recor
             return Outcome("failed", "lost")
         if repeats(record.steps) >= STOP_AFTER:
             record.score = await stage.score()
-            return Outcome("failed", "loop")
+            return Outcome("solved") if record.score >= 1.0 else Outcome("failed", "loop")
     return Outcome("failed", "step_limit")
 
 
@@ -216,9 +216,9 @@ async def _move(decision: Decision, horizon: int, stage: _Stage, record: _Record
 async def play(agent: Agent, episode: Episode, *, model_name: str, wia: Wia | None = None) -> Trajectory:
     """Plays one episode to its end, whatever the end is.
 
-    solved: the environment's score is 1 at its end or at the step limit. failed: lost, step_limit, loop.
-    bad_format and cut_off as the ask says. infrastructure_error: provider trouble, or `environment` with the
-    traceback in `error`. The score of an episode that did not come to a regular end is 0.
+    solved: the environment's score is 1 at its end, at the step limit or where a loop is cut. failed: lost,
+    step_limit, loop. bad_format and cut_off as the ask says. infrastructure_error: provider trouble, or
+    `environment` with the traceback in `error`. The score of an episode without a regular end is 0.
 
     Raises what ends a run: FatalModelError, BudgetStop, ConfigError.
     """

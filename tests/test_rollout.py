@@ -149,6 +149,13 @@ async def test_env_01_repeating_without_effect_is_told_and_ends_as_a_loop() -> N
     assert within.outcome == Outcome("failed", "step_limit") and len(within.steps) == 4
 
 
+async def test_a_loop_behind_a_reached_goal_is_solved() -> None:
+    plan = iter(["take key", "open door", *["look around"] * 18])
+    trajectory = await played(lambda _: say(next(plan)), task("open", "Open"), max_steps=20)
+    assert len(trajectory.steps) == 2 + STOP_AFTER
+    assert (trajectory.outcome, trajectory.score) == (Outcome("solved"), 1.0)
+
+
 async def test_env_01_an_invalid_action_is_counted_and_told() -> None:
     seen: list[str] = []
 
