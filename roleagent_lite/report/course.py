@@ -22,11 +22,16 @@ MOST_MODES = 12
 
 
 def _fixed(mode: str, facts: Facts) -> str:
-    return plain(name_of(facts.fixed[mode], facts)) if mode in facts.fixed else ""
+    if mode not in facts.fixed:
+        return ""
+    prompt_set, round = facts.fixed[mode]
+    back = next((r for r, seen in facts.modes.items() if r > round and seen[mode]), None)
+    return plain(name_of(prompt_set, facts)) + (f", seen again in round {back}" if back is not None else "")
 
 
 def modes_table(facts: Facts) -> str:
-    """Diagnosed failures per mode and round, frequent ones first, and the prompt that last got over it.
+    """Diagnosed failures per mode and round, frequent ones first, and the prompt that last got over it
+    (on the tasks of its round), with the round in which it came back.
 
     "" where none was diagnosed."""
     total: Counter[str] = Counter()

@@ -157,7 +157,7 @@ class Facts:
     moves: dict[str, Moves]
     arms: dict[str, Tally]
     train_rounds: dict[int, dict[str, Tally]]
-    fixed: dict[str, str]
+    fixed: dict[str, tuple[str, int]]  # mode -> (prompt set, round) that last got over it
     spend: list[Spend]
     modes: dict[int, Counter[str]]
     rounds: list[dict[str, Any]]
@@ -249,7 +249,10 @@ def gather(run: Run) -> Facts:
         moves=moves,
         arms=arms,
         train_rounds=dict(sorted(by_round.items())),
-        fixed={str(e.get("mode")): str(e.get("prompt_set")) for e in events.get("fixed", [])},
+        fixed={
+            str(e.get("mode")): (str(e.get("prompt_set")), int(e.get("round", 0)))
+            for e in events.get("fixed", [])
+        },
         spend=_spend(run),
         modes=dict(sorted(modes.items())),
         rounds=sorted(events.get("round", []), key=lambda d: int(d.get("round", 0))),

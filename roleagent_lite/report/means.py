@@ -89,6 +89,21 @@ def own_model_line(config: RunConfig, name: str) -> str:
     return " ".join(shlex.quote(w) for w in [*words, "--max-usd", "5"])
 
 
+def _proposals(facts: Facts) -> str:
+    """What became of the proposals: texts that a reflector wrote, and episodes that were only shown."""
+    tried = [c for c in facts.candidates if c.get("component")]
+    shown = [c for c in tried if str(c["component"]).endswith(".demonstrations")]
+    written = [c for c in tried if c not in shown]
+    parts = []
+    for made, what in ((written, "texts rewritten by the reflector"), (shown, "swaps of demonstrations")):
+        children, entered = (
+            sum(bool(c.get("child")) for c in made),
+            sum(bool(c.get("accepted")) for c in made),
+        )
+        parts.append(f"{what}: {len(made)} tried, {children} played, {entered} entered the pool")
+    return f"Proposals by kind: {'; '.join(parts)} (a swap asks no model)."
+
+
 def embedded_words(config: RunConfig, name: str, facts: Facts) -> str:
     """What a 135M model can and cannot do, from this run's own numbers; "" for any other model."""
     if not is_embedded(config):
@@ -100,7 +115,6 @@ def embedded_words(config: RunConfig, name: str, facts: Facts) -> str:
         moves.steps += one.steps
         moves.invalid += one.invalid
         moves.without_prediction += one.without_prediction
-    proposals, entered = len(facts.candidates), sum(bool(c.get("accepted")) for c in facts.candidates)
     parts = [
         "The default model is SmolLM2-135M-Instruct, with 135 million parameters. It is here so that every "
         "part of the method runs on any machine without a key; it is no measure of what the method does for "
@@ -108,8 +122,8 @@ def embedded_words(config: RunConfig, name: str, facts: Facts) -> str:
         f"In this run it solved {solved} of {n} scored episodes over all splits. "
         f"{moves.steps - moves.invalid} of its {moves.steps} actions were admissible: replies are held to "
         "the admissible ones, so that is form, not understanding.",
-        f"As reflector it made {proposals} proposals, of which {entered} entered the pool. Whether its "
-        "predictions are worth more than trivial ones is said under Foresight.",
+        f"{_proposals(facts)} Whether its predictions are worth more than trivial ones is said under "
+        "Foresight.",
         "The same on your own model (any that LiteLLM knows; `--base-url` for a server of your own):",
         fence(own_model_line(config, name)),
     ]

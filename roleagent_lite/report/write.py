@@ -171,6 +171,12 @@ def sections(report: Report) -> list[tuple[str, list[str]]]:
     ]
 
 
+_TRAINING = (
+    "Training rows are over the tasks that each prompt happened to be drawn for, several episodes a task: "
+    "their intervals are too narrow, and they do not compare prompts. "
+)
+
+
 def render(report: Report) -> str:
     """The report as Markdown, scrubbed of keys."""
     state = "" if report.facts.finished else " (partial)"
@@ -182,7 +188,8 @@ def render(report: Report) -> str:
     parts.append(
         "Intervals are 95 % Wilson intervals over episodes; the comparison is an exact paired test over "
         "tasks. "
-        "The same numbers are in `report.json`."
+        + (_TRAINING if any(split == "train" for _, split in report.facts.tallies) else "")
+        + "The same numbers are in `report.json`."
     )
     return scrub("\n\n".join(parts) + "\n")
 

@@ -26,6 +26,8 @@ def test_modes_by_round_most_frequent_first_and_rare_ones_summed(tmp_path: Path)
         for i in range(20):
             run.diagnoses.put(Diagnosis(f"1/seed0000/y{i}#0", f"rare{i:02d}", "", 0, "", ""))
         assert "| 10 rarer modes |  |  | 10 |  |" in course.modes_table(gather(run))
+        run.diagnoses.put(Diagnosis("5/seed0000/x#0", "navigation_loop", "", 0, "", ""))
+        assert "| 5 | final, seen again in round 5 |" in course.modes_table(gather(run))
 
 
 def test_no_modes_no_table(tmp_path: Path) -> None:

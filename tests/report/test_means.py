@@ -47,10 +47,23 @@ def test_only_the_default_model_gets_the_plain_words(tmp_path: Path) -> None:
         text = means.embedded_words(run.config, "first", facts)
     assert "135 million parameters" in text
     assert f"it solved {3 + 9 + 4 + 4} of {12 + 12 + 4 + 4 + 8} scored episodes" in text
-    assert "made 1 proposals, of which 1 entered" in text
+    assert "rewritten by the reflector: 1 tried, 1 played, 1 entered the pool" in text
+    assert "swaps of demonstrations: 0 tried" in text
     assert "roleagent-lite evolve --run first-own --model openai/MODEL --tasks household-easy" in text
     for model in ("openai/gpt-5-mini", "embedded:other.gguf"):
         assert means.embedded_words(from_mapping({"model": model}), "x", facts) == ""
+
+
+def test_a_swap_of_demonstrations_is_no_work_of_the_reflector(tmp_path: Path) -> None:
+    with make.new_run(tmp_path / "r", from_mapping({"tasks": "household-easy"})) as run:
+        for number, (component, child, accepted) in enumerate(
+            [("act.demonstrations", "c1", True), ("act.demonstrations", None, False), ("", None, False)]
+        ):
+            data = {"round": number, "component": component, "child": child, "accepted": accepted}
+            run.record(f"candidate/{number}/x", "candidate", data)
+        text = means.embedded_words(run.config, "x", gather(run))
+    assert "reflector: 0 tried, 0 played, 0 entered" in text
+    assert "swaps of demonstrations: 2 tried, 1 played, 1 entered the pool (a swap asks no model)" in text
 
 
 def test_the_agents_own_model_decides(tmp_path: Path) -> None:

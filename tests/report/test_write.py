@@ -47,6 +47,7 @@ def test_every_section_is_there_in_order(done: Path) -> None:
         "What this model can and cannot do",
     ]
     assert text.startswith("# Run first\n\nOn the 12 sealed test tasks")
+    assert "Training rows are over the tasks that each prompt happened to be drawn for" in text
 
 
 def test_pictures_are_valid_and_linked(done: Path) -> None:
@@ -90,6 +91,7 @@ def test_an_empty_run_and_an_evaluation_have_reports(tmp_path: Path) -> None:
         make.play(run, make.episode(make.task(1), make.SEED), tasks=[make.task(1)])
         run.record("finished", "finished", {})
     text = write_report(tmp_path / "eval").read_text()
+    assert "Training rows" not in text
     assert "| rounds |" not in text and "success.svg" not in text
     assert "Solved 1 of 1" in text and "No episode carries predictions" in text
 
