@@ -145,13 +145,14 @@ class Atlas:
 
     # --- the catalogue ---
 
-    def index_tasks(self, tasks: Iterable[Task]) -> None:
+    def index_tasks(self, tasks: Iterable[Task], reflections: bool = True) -> None:
         """Write the catalogue: one row a training task, its text the goal and the newest reflections on its
-        failures. Texts that did not change keep their vectors. Raises RoleAgentError on dev or test tasks."""
+        failures (without `reflections` the goal alone: retrieval by task text). Texts that did not change
+        keep their vectors. Raises RoleAgentError on dev or test tasks."""
         if self.memory is None:
             raise RoleAgentError("this atlas was opened for reading only: it has no memory store to index in")
         by_task: dict[str, list[Entry]] = {}
-        for entry in self.entries():
+        for entry in self.entries() if reflections else ():
             by_task.setdefault(entry.task, []).append(entry)
         rows = []
         for task in tasks:

@@ -106,6 +106,9 @@ RETRIEVERS: dict[str, Retriever] = {
 }
 
 
+BLIND = ("task_text",)  # retrievers whose catalogue holds goals alone: no failure mode reaches their choice
+
+
 async def _search(context: Context, query: str) -> list[Hit]:
     failed = {task.id for task in context.failed}
     return await asyncio.to_thread(context.atlas.search, query, context.candidates, failed)

@@ -15,7 +15,7 @@ from typing import Any
 from roleagent_lite.aiw.atlas import FIXED, Atlas, fixed_modes
 from roleagent_lite.aiw.curriculum import Curriculum
 from roleagent_lite.aiw.diagnose import DIAGNOSERS, failures, guard
-from roleagent_lite.aiw.retrieve import RETRIEVERS, Chosen, Context
+from roleagent_lite.aiw.retrieve import BLIND, RETRIEVERS, Chosen, Context
 from roleagent_lite.aiw.transcript import WORDS
 from roleagent_lite.aiw.vocabulary import Vocabulary
 from roleagent_lite.ask.asker import Asker
@@ -153,7 +153,8 @@ async def _retrieve(
     """One retrieval a context, in their order (few, so one after the other: the order of calls is fixed)."""
     retrieve = RETRIEVERS[_known("retrieve", name, RETRIEVERS)]
     if contexts and name != "none":
-        await asyncio.to_thread(atlas.index_tasks, tasks)  # embedding may take seconds
+        reflections = name not in BLIND
+        await asyncio.to_thread(atlas.index_tasks, tasks, reflections)  # embedding may take seconds
     return [chosen for context in contexts for chosen in await retrieve(context)]
 
 

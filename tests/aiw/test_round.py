@@ -125,6 +125,19 @@ async def test_the_record_says_what_happened(tmp_path: Path) -> None:
     assert modes["navigation_loop"]["rule"] == "Heat first."
 
 
+@pytest.mark.parametrize(("retrieve", "shown"), [("llm", True), ("task_text", False)])
+async def test_retrieval_by_task_text_sees_no_failure_mode_of_the_candidates(
+    tmp_path: Path, retrieve: str, shown: bool
+) -> None:
+    with open_run(tmp_path, aiw={"retrieve": retrieve}) as run:
+        loop = Loop(run)
+        await loop.round(1, ROUND1)
+        await loop.round(2, group("lamp1", "failed", round=2))
+        told = said(loop.world.of("retrieve")[-1])
+    assert "heat0: " in told
+    assert ("missing_precondition" in told) == ("Heat first." in told) == shown
+
+
 async def test_resume_answers_from_the_run_and_asks_nothing(tmp_path: Path) -> None:
     second = [*group("heat2", "failed", round=2), *group("heat0", "solved", round=2)]
     with open_run(tmp_path) as run:
