@@ -95,6 +95,8 @@ class Address:
     @property
     def key_words(self) -> str:
         """How the key is named in a message: its source and at most its last four characters."""
+        if self.bases and urlsplit(self.bases[0]).username:
+            return "user and password came from the URL"
         if self.key:
             return f"the key from {self.key_from} ({redact.hint(self.key)})"
         return f"no key was sent (none in {self.key_from})" if self.key_from else "no key was sent"
@@ -132,7 +134,13 @@ def parse(spec: str, limits: Limits, environ: Mapping[str, str] | None = None) -
 def _http(spec: str, model: str, url: str, limits: Limits, env: Mapping[str, str]) -> Address:
     bases = candidates(url)
     redact.register_url(bases[0])
-    key, source = _key(limits, ("OPENAI_API_KEY",), env, needed=False, spec=spec)
+    variables = () if urlsplit(bases[0]).username else ("OPENAI_API_KEY",)  # one header: the URL's own wins
+    key, source = _key(limits, variables, env, needed=False, spec=spec)
+    if key and not variables:
+        raise ConfigError(
+            f"the URL {shown(bases[0])} holds a user name and limits.api_key_env names a key, but only one "
+            "of them can be sent; leave one out"
+        )
     return Address("http", spec, model, "openai", bases, key, source, proxy_for(bases[0], env))
 
 

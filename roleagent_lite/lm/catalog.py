@@ -55,10 +55,10 @@ def list_models(
     if provider not in KEY_VARIABLES and provider not in LOCAL:
         raise ConfigError(f"no provider '{provider}' here{nearest(provider, [*KEY_VARIABLES, *LOCAL])}")
     if provider == "anthropic":
-        spec = f"anthropic/x@{limits.base_url}" if limits.base_url else "anthropic/x"
+        spec = f"anthropic/*@{limits.base_url}" if limits.base_url else "anthropic/*"
         address = parse(spec, limits, environ)
         return _asked(address, list(address.bases) or [""], _anthropic)
-    address = parse(f"{provider}/x", limits, environ)
+    address = parse(f"{provider}/*", limits, environ)
     bases = list(address.bases) or [BASES[p] for p in (provider,) if p in BASES]
     if not bases:
         raise ConfigError(f"where {provider} lists its models is not known here; give its URL instead")

@@ -120,6 +120,17 @@ def test_acc_07_secrets_inside_a_url_are_used_but_never_shown() -> None:
     assert shown("https://u:p@h/x?y=z#f") == "https://h/x"
 
 
+def test_a_user_in_the_url_goes_before_a_key_that_lies_about() -> None:
+    limits = Limits(base_url="http://me:pass-word-1@127.0.0.1:8000/v1")
+    address = parse("fake", limits, {"OPENAI_API_KEY": "sk-0123456789abcdef"})
+    assert address.key is None and address.key_words == "user and password came from the URL"
+    named = limits.model_copy(update={"api_key_env": "MY_KEY"})
+    with pytest.raises(
+        ConfigError, match=r"the URL http://127\.0\.0\.1:8000/v1 holds a user name.*leave one out"
+    ):
+        parse("fake", named, {"MY_KEY": "sk-0123456789abcdef"})
+
+
 def test_loopback() -> None:
     yes = (
         "http://127.0.0.1:1",

@@ -300,7 +300,11 @@ async def test_acc_07_no_key_in_any_file_of_the_run(tmp_path: Path, monkeypatch:
     assert KEY not in stored and "url-secret-77" not in stored
 
 
-async def test_acc_07_a_password_inside_a_model_string_is_used_not_stored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["", KEY])
+async def test_acc_07_a_password_inside_a_model_string_is_used_not_stored(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)  # there is one header: what the URL says wins
     with FakeServer() as fake:
         url = fake.url.replace("127.", "me:pass-word-88@127.")
         for _ in range(2):
