@@ -18,12 +18,17 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from roleagent_lite.agents.generate import Predict, foretell
-from roleagent_lite.agents.show import select, view_inputs
-from roleagent_lite.ask import Answer, Asker
+from roleagent_lite.agents.show import alike, select, view_inputs
+from roleagent_lite.ask import Answer, Asker, make_prompt_set
 from roleagent_lite.errors import ConfigError, ReplyError, nearest
 from roleagent_lite.types import Decision, PromptSet, View
 
 Scores = Sequence[Sequence[float]]
+SHOWN = 2  # demonstrations in one prompt: those most like the goal
+_DEMONSTRATIONS = "act.demonstrations"
+REPEAT = (
+    4.0  # nats that a move costs for each time it was made before in the episode: small models go in circles
+)
 
 
 def mean_rule(scores: Scores, priors: Sequence[float]) -> list[float]:
@@ -58,17 +63,6 @@ def draw(values: Sequence[float], temperature: float, seed: str) -> int:
     return random.Random(seed).choices(range(len(values)), weights)[0]
 
 
-def unspent(view: View) -> tuple[str, ...]:
-    """The admissible actions without those of the moves shown, unless none is left then.
-
-    A small model falls into cycles (take, put back, take again) and does not see them; this bars cycles as
-    long as the history that is shown.
-    """
-    done = {step.action for step in view.history}
-    fresh = tuple(action for action in view.observation.admissible if action not in done)
-    return fresh or view.observation.admissible
-
-
 def segments(text: str, horizon: int) -> tuple[str | None, ...]:
     """The world's answers in a log that the model went on writing: what stands between its `> moves`."""
     parts = [part.strip() for part in re.split(r"(?m)^>[^\n]*$", text)]
@@ -92,28 +86,41 @@ class ChooseAgent:
         self._predict = predict
         self._rule = rule
         self._asked = _asked.setdefault(asker, {})
+        self._moves: dict[str, list[str]] = {}  # of each episode, by its sample
 
     async def act(self, view: View) -> Decision:
         """Raises ConfigError without admissible actions, ReplyError where the model failed."""
-        actions = unspent(view)
+        actions = view.observation.admissible
         if not actions:
             raise ConfigError(
                 f"the agent 'choose' cannot play '{view.task.env}': that environment lists no admissible "
                 "actions; use the agent 'generate'"
             )
-        shown = view_inputs(view)
-        answer = await self._scored("choose", shown, self.prompt_set, actions)
+        shown, texts = view_inputs(view), self._texts_for(view.task.goal)
+        answer = await self._scored("choose", shown, texts, actions)
         assert answer.scores is not None
         priors = await self._priors(actions) if self._rule == "pmi" else ()
         values = RULES[self._rule](answer.scores, priors)
+        if view.step == 1:
+            self._moves[view.sample] = []
+        moves = self._moves.setdefault(view.sample, [])
+        values = [v - REPEAT * moves.count(a) for v, a in zip(values, actions, strict=True)]
         action = actions[draw(values, view.temperature, f"{view.sample}/{view.step}")]
+        moves.append(action)
         decision = Decision(action=action, said=action, call_ids=answer.call_ids)
         horizon = view.horizon if view.predict and self._predict != "off" else 0
         if not horizon:
             return decision
         if "foretell" not in self._asker.prompts.modules:
             return await foretell(self._asker, self.prompt_set, view, decision, horizon)
-        return await self._foretold(shown | {"action": action}, decision, horizon)
+        return await self._foretold(shown | {"action": action}, texts, decision, horizon)
+
+    def _texts_for(self, goal: str) -> PromptSet:
+        """The prompt set with only those of its demonstrations that are most like the goal."""
+        every = self.prompt_set.texts.get(_DEMONSTRATIONS)
+        if not every:
+            return self.prompt_set
+        return make_prompt_set({**self.prompt_set.texts, _DEMONSTRATIONS: alike(every, goal, SHOWN)})
 
     async def _scored(
         self, module: str, offered: dict[str, str], prompt_set: PromptSet | None, actions: Sequence[str]
@@ -137,18 +144,20 @@ class ChooseAgent:
             sums.append(sum(answer.scores[0]))
         return sums
 
-    async def _foretold(self, offered: dict[str, str], decision: Decision, horizon: int) -> Decision:
+    async def _foretold(
+        self, offered: dict[str, str], texts: PromptSet, decision: Decision, horizon: int
+    ) -> Decision:
         """`decision` with predictions read off the log that the model writes on; missing where it cannot."""
         file = self._asker.prompts.module("foretell")
         inputs = select(file, offered)
         stop = ("\n>", "\n\n") if horizon == 1 else ("\n\n",)
         try:
             answer = await self._once(
-                ("foretell", self.prompt_set.id, tuple(inputs.items()), horizon),
+                ("foretell", texts.id, tuple(inputs.items()), horizon),
                 lambda: self._asker.ask(
                     "foretell",
                     inputs,
-                    prompt_set=self.prompt_set,
+                    prompt_set=texts,
                     sample="foretell",
                     temperature=0.0,
                     max_tokens=(file.max_tokens or 45) * horizon,

@@ -5,6 +5,9 @@ Pure. Owns the wording of history and progress. Leaves out asking (generate, cho
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from roleagent_lite.ask import Answer, PromptFile
@@ -39,6 +42,31 @@ def log(view: View) -> str:
     if not view.history:
         return now
     return f"{clip(view.history[0].observation)}\n{history(view.history)}\n{now}"
+
+
+def alike(demonstrations: str, goal: str, most: int) -> str:
+    """The `most` demonstrations whose goals share most words with `goal`, the likest last (nearest to it).
+
+    Demonstrations are separated by blank lines; the first line of each names its goal. A word counts the
+    more, the fewer demonstrations have it; numbers don't count. Of equals, the earlier in the text is kept.
+    """
+    blocks = [block.strip() for block in re.split(r"\n[ \t]*\n", demonstrations) if block.strip()]
+    words = [_words(block.splitlines()[0]) for block in blocks]
+    wanted = _words(goal)
+    common = Counter(word for found in words for word in found)
+
+    def weight(some: frozenset[str]) -> float:
+        return sum(math.log((1 + len(blocks)) / (common[word] or 0.5)) for word in some)
+
+    def likeness(k: int) -> float:
+        return weight(words[k] & wanted) / (weight(words[k] | wanted) or 1.0)
+
+    best = sorted(range(len(blocks)), key=lambda k: (-likeness(k), k))[:most]
+    return "\n\n".join(blocks[k] for k in reversed(best))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[^\W\d_]+", text.lower())) - {"goal"}
 
 
 def view_inputs(view: View) -> dict[str, str]:

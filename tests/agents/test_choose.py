@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from roleagent_lite.agents.choose import ChooseAgent, draw, mean_rule, pmi_rule, segments
-from roleagent_lite.ask import Asker, load_prompts
+from roleagent_lite.ask import Asker, load_prompts, make_prompt_set
 from roleagent_lite.errors import ConfigError, ReplyError, TransientModelError
 from roleagent_lite.lm.scripted import ScriptedModel
 from roleagent_lite.types import Observation, Reply, Request
@@ -114,13 +114,23 @@ async def test_the_log_stands_open_where_the_action_belongs() -> None:
 
 async def test_evolved_texts_reach_both_requests() -> None:
     texts = {"act.instructions": "I", "act.playbook": "P", "act.demonstrations": "Goal: x\n> y\nz"}
-    from roleagent_lite.ask import make_prompt_set
-
     model = Scorer()
     await ChooseAgent(model.asker, make_prompt_set(texts)).act(view())
     for request in model.requests:
         assert request.messages[0].content == "I\n\nP"
         assert request.messages[-1].content.startswith("Goal: x\n> y\nz\n\nGoal: ")
+
+
+async def test_of_many_demonstrations_the_two_most_like_the_goal_are_shown() -> None:
+    model = Scorer()
+    goal = view().task.goal
+    text = "\n\n".join(f"Goal: {g}\n> go" for g in (goal, "dance", "sing", f"{goal} now"))
+    prompt_set = make_prompt_set({**SEED.texts, "act.demonstrations": text})
+    await ChooseAgent(model.asker, prompt_set).act(view())
+    for request in model.requests:
+        log = request.messages[-1].content
+        assert log.startswith(f"Goal: {goal} now\n> go\n\nGoal: {goal}\n> go\n\nGoal: ")
+        assert "dance" not in log and "sing" not in log
 
 
 async def test_a_warm_draw_is_seeded_by_episode_and_step() -> None:
@@ -129,6 +139,23 @@ async def test_a_warm_draw_is_seeded_by_episode_and_step() -> None:
     actions = [(await agent.act(view(temperature=5.0, sample=f"e#{n}"))).action for n in range(40)]
     assert actions == [(await agent.act(view(temperature=5.0, sample=f"e#{n}"))).action for n in range(40)]
     assert len(set(actions)) > 1
+
+
+async def test_a_move_costs_more_each_time_it_is_made_again_in_an_episode() -> None:
+    agent = ChooseAgent(Scorer({"take key": 1.0, "open door": 0.9}).asker, SEED)
+
+    async def move(step: int, sample: str = "e#0") -> str:
+        return (await agent.act(view(temperature=0.0, step=step, sample=sample))).action
+
+    assert [await move(n) for n in (1, 2)] == ["take key", "open door"]
+    assert [await move(n, "e#1") for n in (1, 2)] == ["take key", "open door"]  # no other episode's business
+    assert await move(1) == "take key"  # the episode is played anew
+
+
+async def test_a_move_that_is_far_better_is_made_again() -> None:
+    agent = ChooseAgent(Scorer({"take key": 9.0}).asker, SEED)
+    moves = [(await agent.act(view(temperature=0.0, step=n))).action for n in (1, 2)]
+    assert moves == ["take key", "take key"]
 
 
 async def test_equal_views_are_scored_and_foretold_once_also_side_by_side() -> None:

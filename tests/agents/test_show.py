@@ -8,6 +8,7 @@ import pytest
 
 from roleagent_lite.agents.show import (
     MAX_SHOWN,
+    alike,
     clip,
     decision_from,
     history,
@@ -45,6 +46,44 @@ def test_a_prompt_file_gets_what_it_asks_for_and_no_more() -> None:
     assert set(select(file, view_inputs(view()))) == {"task", "observation"}
     with pytest.raises(ConfigError, match=r"act\.toml.*the input 'histroy'; did you mean 'history'"):
         select(replace(file, inputs={"histroy": ""}), view_inputs(view()))
+
+
+DEMONSTRATIONS = """\
+Goal: put some mug 1 in desk
+> take mug 1
+
+Goal: clean some mug and put it in shelf
+> take mug 2
+
+Goal: heat some egg and put it in desk
+> take egg 1"""
+
+
+@pytest.mark.parametrize(
+    ("goal", "expected"),
+    [
+        ("clean some plate and put it in desk", ["heat some egg", "clean some mug"]),
+        ("put some mug 7 in desk", ["clean some mug", "put some mug"]),
+        ("heat some apple and put it in sink", ["clean some mug", "heat some egg"]),
+        ("fly to the moon", ["clean some mug", "put some mug"]),
+    ],
+)
+def test_the_demonstrations_most_like_the_goal_come_last(goal: str, expected: list[str]) -> None:
+    shown = alike(DEMONSTRATIONS, goal, 2).split("\n\n")
+    assert len(shown) == len(expected)
+    for block, begins in zip(shown, expected, strict=True):
+        assert block.startswith(f"Goal: {begins}")
+
+
+def test_rare_words_say_more_than_common_ones() -> None:
+    text = "\n\n".join([*(f"Goal: put some {x} in desk" for x in "abcd"), "Goal: examine lamp"])
+    assert alike(text, "examine some desk in put", 1) == "Goal: examine lamp"
+
+
+def test_few_or_no_demonstrations_are_all_shown() -> None:
+    assert alike("", "x", 2) == ""
+    assert alike("Goal: a\n> b", "x", 2) == "Goal: a\n> b"
+    assert len(alike(DEMONSTRATIONS, "x", 9).split("\n\n")) == 3
 
 
 @pytest.mark.parametrize(
