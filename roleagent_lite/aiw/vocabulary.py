@@ -1,6 +1,6 @@
 """Vocabularies of failure modes: the names a diagnosis may give, and `other` with a name of its own.
 
-Owns reading `tasks/vocabularies/*.toml` (or the user's file) and the settling of a reply's spelling. Leaves
+Owns reading `tasks/vocabularies/*.toml` (or the user's names) and the settling of a reply's spelling. Leaves
 out the diagnosis itself.
 """
 
@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from roleagent_lite.content import find
 from roleagent_lite.errors import ConfigError
@@ -69,10 +70,18 @@ def load_vocabulary(name: str = GENERAL) -> Vocabulary:
     modes = table.get("modes")
     if not isinstance(modes, dict) or not modes:
         raise ConfigError(f'vocabulary {path} needs a table [modes] with rows of name = "when it applies"')
+    return make_vocabulary(path.stem, modes, f"vocabulary {path}")
+
+
+def make_vocabulary(name: str, modes: Any, where: str) -> Vocabulary:
+    """A vocabulary of names and descriptions; `where` is for the ConfigError that a wrong one raises."""
+    if not isinstance(modes, Mapping):
+        raise ConfigError(f'{where}: {{name: "when it applies"}} is needed, found {type(modes).__name__}')
     for mode, what in modes.items():
-        if mode != _slug(mode) or mode == OTHER or not isinstance(what, str) or not what.strip():
+        known = isinstance(mode, str) and mode == _slug(mode) and mode != OTHER
+        if not known or not isinstance(what, str) or not what.strip():
             raise ConfigError(
-                f"vocabulary {path}: mode '{mode}' needs a name of lower-case words joined by _ (not "
-                f"'{OTHER}') and a description"
+                f"{where}: mode '{mode}' needs a name of lower-case words joined by _ (not '{OTHER}') and a "
+                "description"
             )
-    return Vocabulary(path.stem, {mode: " ".join(what.split()) for mode, what in modes.items()})
+    return Vocabulary(name, {mode: " ".join(what.split()) for mode, what in modes.items()})

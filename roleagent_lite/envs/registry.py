@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,8 @@ class EnvSpec:
     make: one environment for one task and one episode; max_steps: steps an episode of a task may have (> 0);
     history: past steps shown to the agent; vocabulary: the actions in words, for agents without a list of
     admissible ones; facts: whether `facts()` gives the true state; snapshots: whether `snapshot()` and
-    `restore()` exist.
+    `restore()` exist; failure_modes: name -> when it applies, what a diagnosis may call a failure (empty: the
+    shipped vocabulary of the environment's name, else the general one).
     """
 
     name: str
@@ -40,6 +41,7 @@ class EnvSpec:
     vocabulary: str = ""
     facts: bool = False
     snapshots: bool = False
+    failure_modes: Mapping[str, str] = field(default_factory=dict)
 
 
 def _household() -> EnvSpec:
@@ -74,7 +76,8 @@ def _steps(factory: Any, name: str) -> Callable[[Task], int]:
 
 
 def spec_of(name: str, factory: Callable[[Task], Any]) -> EnvSpec:
-    """The spec of a user's class or function: its attributes max_steps, history and vocabulary, if any."""
+    """The spec of a user's class or function: its attributes max_steps, history, vocabulary and
+    failure_modes, if any."""
     if not callable(factory):
         raise ConfigError(
             f"environment {name} is {type(factory).__name__}, not a class or function that takes a Task"
@@ -87,6 +90,7 @@ def spec_of(name: str, factory: Callable[[Task], Any]) -> EnvSpec:
         str(getattr(factory, "vocabulary", "")),
         facts=hasattr(factory, "facts"),
         snapshots=hasattr(factory, "snapshot") and hasattr(factory, "restore"),
+        failure_modes=getattr(factory, "failure_modes", {}),
     )
 
 

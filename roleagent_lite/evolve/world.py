@@ -13,11 +13,12 @@ from roleagent_lite.aiw.curriculum import Curriculum
 from roleagent_lite.aiw.diagnose import DIAGNOSERS
 from roleagent_lite.aiw.retrieve import RETRIEVERS
 from roleagent_lite.aiw.round import aiw_round, note_fixed
-from roleagent_lite.aiw.vocabulary import GENERAL, Vocabulary, load_vocabulary
+from roleagent_lite.aiw.vocabulary import GENERAL, Vocabulary, load_vocabulary, make_vocabulary
 from roleagent_lite.ask import Asker
 from roleagent_lite.config import Aiw, RunConfig
 from roleagent_lite.content import room
 from roleagent_lite.embed import make_embedder
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.evolve.played import Played
 from roleagent_lite.memory import Memory
@@ -26,7 +27,13 @@ from roleagent_lite.types import Diagnosis, Embedder, Listener, PromptSet, Task,
 
 
 def vocabulary_of(env: str) -> Vocabulary:
-    """The failure modes of an environment: those shipped under its name, else the general ones."""
+    """The failure modes of an environment: its own, else those shipped under its name, else the general ones.
+
+    Raises ConfigError for an unknown environment, or one whose own are wrong.
+    """
+    own = registry.spec(env).failure_modes
+    if own:
+        return make_vocabulary(env, own, f"environment {env}, failure_modes")
     name = env.partition(":")[0]
     shipped = room("tasks") / "vocabularies" / f"{name}.toml"
     return load_vocabulary(name if shipped.is_file() else GENERAL)

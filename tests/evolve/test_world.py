@@ -10,6 +10,7 @@ import pytest
 
 from roleagent_lite.ask import Asker, load_prompts
 from roleagent_lite.config import from_mapping
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.evolve import world as world_room
 from roleagent_lite.evolve.played import Played
@@ -18,7 +19,7 @@ from roleagent_lite.evolve.tasks import TaskSets, task_sets
 from roleagent_lite.evolve.world import World, vocabulary_of
 from roleagent_lite.store import Run
 from tests.evolve.kitchen import settings
-from tests.scripted_world import provider
+from tests.scripted_world import Kitchen, provider
 
 PROMPTS = load_prompts()
 SEED = PROMPTS.seed_set()
@@ -110,6 +111,18 @@ def test_an_environment_has_its_own_vocabulary_or_the_general_one() -> None:
     assert "wrong_receptacle" in vocabulary_of("household").modes
     assert vocabulary_of("household:alfworld") == vocabulary_of("household")
     assert vocabulary_of("tests.scripted_world:Kitchen").name == "general"
+
+
+def test_an_environment_may_declare_its_own_failure_modes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(Kitchen, "failure_modes", {"cold_food": "serves what  was not heated"}, raising=False)
+    vocabulary = vocabulary_of("tests.scripted_world:Kitchen")
+    assert dict(vocabulary.modes) == {"cold_food": "serves what was not heated"}
+    for wrong in ({"Cold food": "x"}, {"other": "x"}, {"cold": ""}, ["cold"]):
+        monkeypatch.setattr(registry, "_registered", {})
+        monkeypatch.setattr(Kitchen, "failure_modes", wrong)
+        with pytest.raises(ConfigError, match="scripted_world:Kitchen, failure_modes: "):
+            vocabulary_of("tests.scripted_world:Kitchen")
 
 
 def test_auto_stays_the_embedder_it_was_at_the_start(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
