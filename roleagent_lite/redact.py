@@ -22,6 +22,7 @@ _SHAPES = re.compile(
 )
 # The same without a word's edge before it, which JSON's escapes may hide.
 _LOOSE = re.compile(_SHAPES.pattern.replace(r"\b", ""))
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and the line's end
 _HEADS = ("sk-", "gsk_", "AIza", "hf_", "earer ")  # no shape without one of these
 _MIN = 6  # shorter values ("none", "test") would blot out ordinary words
 _secrets: set[str] = set()
@@ -106,6 +107,11 @@ def harmless(text: str) -> bool:
     if shaped or any(secret in text for secret in _secrets):
         return False
     return text.isascii() or mend(text) == text
+
+
+def visible(text: str) -> str:
+    """`text` for a screen or a report: control characters, which could steer a terminal, as `\\x1b`."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def hint(secret: str) -> str:

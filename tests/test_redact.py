@@ -20,6 +20,7 @@ from roleagent_lite.redact import (
     register_environment,
     register_url,
     scrub,
+    visible,
 )
 
 
@@ -228,3 +229,9 @@ def test_harmless_is_not_blind_and_not_afraid_of_everything() -> None:
         "\ud83d\udd11",
     ):
         assert not harmless(text)
+
+
+def test_what_could_steer_a_terminal_is_shown_not_sent() -> None:
+    assert visible("\x1b[31mred\x1b]0;t\x07 a\tb\nc\r\x00\x9b é🔑") == (
+        "\\x1b[31mred\\x1b]0;t\\x07 a\tb\nc\\x0d\\x00\\x9b é🔑"
+    )

@@ -69,9 +69,9 @@ def use_run(path: Path) -> None:
 
 def tell(message: str) -> None:
     """One message to the person at the screen: standard error, never a key in it."""
-    from roleagent_lite.redact import scrub
+    from roleagent_lite.redact import scrub, visible
 
-    print(scrub(message), file=sys.stderr, flush=True)
+    print(visible(scrub(message)), file=sys.stderr, flush=True)
 
 
 def missing(error: BaseException) -> str | None:

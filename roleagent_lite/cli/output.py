@@ -15,9 +15,9 @@ from typing import Any
 
 def emit(value: Any, text: str, as_json: bool) -> None:
     """`value` as one JSON document where `as_json`, else `text`; scrubbed of keys either way."""
-    from roleagent_lite.redact import scrub
+    from roleagent_lite.redact import scrub, visible
 
-    out = json.dumps(value, ensure_ascii=False, indent=2, default=str) if as_json else text
+    out = json.dumps(value, ensure_ascii=False, indent=2, default=str) if as_json else visible(text)
     sys.stdout.write(scrub(out).encode("utf-8", "replace").decode("utf-8") + "\n")
     sys.stdout.flush()
 

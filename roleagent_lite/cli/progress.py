@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from roleagent_lite.cli.output import dollars, percent, seconds
-from roleagent_lite.redact import scrub
+from roleagent_lite.redact import scrub, visible
 from roleagent_lite.types import Progress
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Screen:
             if event.stage == "estimate":  # the plan stays on the screen, above what moves
                 self._say(scrub(event.note))
                 return
-            text = scrub(line(event, self._clock.left(event), self._clock.planned is not None))
+            text = visible(scrub(line(event, self._clock.left(event), self._clock.planned is not None)))
             if self._bar is not None:
                 # A description is shown as plain text: a model's words must not become markup.
                 self._bar.update(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from roleagent_lite.redact import visible
 from roleagent_lite.report.gather import Share
 
 UNKNOWN = "unknown"
@@ -15,7 +16,7 @@ UNKNOWN = "unknown"
 
 def plain(text: str, most: int = 300) -> str:
     """`text` on one line with Markdown and HTML made harmless, cut to `most` characters."""
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     if len(flat) > most:
         flat = flat[: most - 1] + "…"
     flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -24,7 +25,7 @@ def plain(text: str, most: int = 300) -> str:
 
 def code(text: str, most: int = 120) -> str:
     """`text` as inline code that also fits into a table cell."""
-    flat = " ".join(text.split()).replace("|", "\u2502")
+    flat = visible(" ".join(text.split())).replace("|", "\u2502")
     if len(flat) > most:
         flat = flat[: most - 1] + "…"
     ticks = "`" * (max((len(run) for run in re.findall("`+", flat)), default=0) + 1)
@@ -34,6 +35,7 @@ def code(text: str, most: int = 120) -> str:
 
 def fence(text: str, language: str = "") -> str:
     """`text` in a fence that its own backticks cannot close."""
+    text = visible(text)
     ticks = "`" * max(3, max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     return f"{ticks}{language}\n{text.rstrip()}\n{ticks}"
 

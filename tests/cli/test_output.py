@@ -27,6 +27,14 @@ def test_lone_surrogates_are_printable(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "a ? b 🔑\n"
 
 
+def test_a_text_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit({"a": "\x1b[2J"}, "came: \x1b[2J\x1b]52;c;eA==\x07", False)
+    assert capsys.readouterr().out == "came: \\x1b[2J\\x1b]52;c;eA==\\x07\n"
+    output.emit({"a": "\x1b[2J"}, "", True)
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and json.loads(out) == {"a": "\x1b[2J"}
+
+
 def test_table_is_aligned_and_a_cell_is_one_line() -> None:
     assert output.table(["a", "b"], [["long one", "x\ny"], ["s", ""]]) == "a         b\nlong one  x y\ns"
 

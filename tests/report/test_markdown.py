@@ -21,6 +21,12 @@ def test_code_and_fences_survive_backticks() -> None:
     assert md.fence("plain", "diff") == "```diff\nplain\n```"
 
 
+def test_control_characters_are_shown_not_sent() -> None:
+    assert md.plain("\x1b[2Jgone") == r"\\x1b\[2Jgone"
+    assert md.code("\x1b[2J") == "`\\x1b[2J`"
+    assert md.fence("a\x1b[2J\n\tb") == "```\na\\x1b[2J\n\tb\n```"
+
+
 def test_table_is_empty_without_rows() -> None:
     assert md.table(["a"], []) == ""
     assert md.table(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
