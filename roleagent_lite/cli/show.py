@@ -89,10 +89,11 @@ def _show_trajectory(run: Run, which: str, full: bool) -> tuple[Any, str]:
         if len(matches) == 1:
             trajectory = run.trajectories.get(matches[0])
     if trajectory is None:
-        hint = f"; `show {run.name} list` lists them"
-        raise ConfigError(
-            f"run {run.name} has no trajectory '{which}'{nearest(which, run.trajectories.keys())}{hint}"
-        )
+        what = f"run {run.name} has no trajectory '{which}'{nearest(which, known)}"
+        if matches:
+            some = ", ".join(matches[:10]) + (", …" if len(matches) > 10 else "")
+            what = f"'{which}' names {len(matches)} trajectories of run {run.name}: {some}"
+        raise ConfigError(f"{what}; `show {run.name} list` lists them")
     credit = run.credits.get(trajectory.id)
     task = run.tasks.get(trajectory.task)
     diagnosis = run.diagnoses.get(trajectory.id)

@@ -61,8 +61,10 @@ def test_what_is_beyond_the_end_was_never_seen() -> None:
 
 def test_a_part_of_an_id_is_enough_where_it_is_one(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(root, capsys, "0/seed0000/dev1").startswith("0/seed0000/dev1#0")
-    with pytest.raises(ConfigError, match=r"no trajectory 'dev1'.*show r list"):
+    with pytest.raises(ConfigError, match=r"'dev1' names 2 trajectories of run r: .*/dev1#0, .*show r list"):
         shown(root, capsys, "dev1")
+    with pytest.raises(ConfigError, match=r"no trajectory 'dve1'.*show r list"):
+        shown(root, capsys, "dve1")
 
 
 def test_the_list_names_every_trajectory(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
