@@ -40,7 +40,3 @@ class Played:
     def failures(self) -> tuple[Trajectory, ...]:
         """Rollouts that failed in a way that teaches (lost, step limit, loop, bad format)."""
         return tuple(t for t in self.trajectories if t.outcome.teaches and not t.solved)
-
-    @property
-    def solved_all(self) -> bool:
-        return bool(self.scored) and all(t.solved for t in self.scored)

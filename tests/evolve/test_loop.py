@@ -14,6 +14,7 @@ from roleagent_lite.evolve import propose
 from roleagent_lite.jobs import EvolveResult, evolve, evolve_async
 from roleagent_lite.store import Run
 from roleagent_lite.types import Request
+from roleagent_lite.wia import credit_all
 from tests.evolve.kitchen import SMALL, run_kitchen, settings, tables
 from tests.scripted_world import LESSON, provider, rule
 
@@ -163,6 +164,14 @@ def test_dev_and_test_never_reach_diagnosis_or_atlas(full: EvolveResult) -> None
             assert f"the {thing}" not in sent
     for event in events(full.run_dir, "curriculum"):
         assert all(c["task_id"].startswith("train-") for c in event["chosen"])
+
+
+def test_every_credit_is_recomputed_from_the_facts_alone(full: EvolveResult) -> None:
+    with Run.open(full.run_dir) as run:
+        train = [t for t in run.trajectories if t.split == "train"]
+        again = {c.trajectory: c for c in credit_all(train, run.config.wia)}
+        assert again == {c.trajectory: c for c in run.credits}
+    assert again and any(any(c.predictive) for c in again.values())
 
 
 def test_dev_is_played_once_at_temperature_0_without_predictions(full: EvolveResult) -> None:

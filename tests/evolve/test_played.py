@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from roleagent_lite.evolve.played import Played
-from tests.evolve.make import episode, played, task
+from tests.evolve.make import played, task
 
 
 def test_success_is_the_mean_over_scored_rollouts() -> None:
@@ -20,7 +19,7 @@ def test_an_infrastructure_error_is_left_out_of_the_mean() -> None:
 
 def test_nothing_scored_is_unknown_not_zero() -> None:
     group = played(task(), ["infrastructure_error"])
-    assert group.success is None and group.foresight is None and not group.solved_all
+    assert group.success is None and group.foresight is None
 
 
 def test_foresight_is_the_mean_summed_return() -> None:
@@ -31,9 +30,3 @@ def test_foresight_is_the_mean_summed_return() -> None:
 def test_failures_are_those_that_teach() -> None:
     group = played(task(), ["solved", "failed", "cut_off", "bad_format", "infrastructure_error"])
     assert [t.outcome.kind for t in group.failures] == ["failed", "bad_format"]
-
-
-def test_solved_all() -> None:
-    of = task()
-    assert Played(of, (episode(of), episode(of, "infrastructure_error", 1))).solved_all
-    assert not Played(of, (episode(of), episode(of, "cut_off", 1))).solved_all
