@@ -292,17 +292,22 @@ async def play_many(
     """All trajectories in the order of `episodes`, at most `workers` at once.
 
     Those that `run` holds are taken from there; each new one is stored when it ends. The listener hears of
-    every finished episode, and once of an environment that contradicts itself. The first exception (a fatal
-    model error, an interrupt) cancels the other episodes, waits for them and is raised. After BudgetStop the
-    calls in flight, which are paid for, are let in and stored; each worker then stops at its next call.
+    every finished episode, and once of an environment that contradicts itself, which is noted in the run.
+    The first exception (a fatal model error, an interrupt) cancels the other episodes, waits for them and is
+    raised. After BudgetStop the calls in flight, which are paid for, are let in and stored; each worker then
+    stops at its next call.
     """
     done: dict[int, Trajectory] = {}
     spent = False
     told: set[str] = set()
 
     def tell(note: str = "") -> None:
-        if listener is not None and note not in told:
-            told.update({note} - {""})
+        if note in told:
+            return
+        told.update({note} - {""})
+        if note and run is not None:
+            run.record(f"note/{note}", "note", {"text": note})
+        if listener is not None:
             solved = sum(t.solved for t in done.values())
             listener(Progress(stage, len(done), len(episodes), solved, note=note))
 

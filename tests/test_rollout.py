@@ -394,14 +394,17 @@ async def test_env_08_the_same_seed_and_replies_give_the_same_trajectories() -> 
     assert not irreproducible(one)
 
 
-async def test_env_08_an_environment_that_ignores_its_seed_is_told() -> None:
+async def test_env_08_an_environment_that_ignores_its_seed_is_told_and_noted(tmp_path: Path) -> None:
     told: list[Progress] = []
-    dice = await play_many(
-        agent_of(winning), [episode(task("dice", "Dice"), n) for n in range(2)],
-        workers=1, model_name="scripted", listener=told.append,
-    )  # fmt: skip
-    assert irreproducible(dice) == {"dice"}
-    assert "environment not reproducible: task 'dice'" in told[-1].note
+    with Run.create(tmp_path / "run", RunConfig()) as run:
+        for _ in range(2):  # the second time from the record
+            dice = await play_many(
+                agent_of(winning), [episode(task("dice", "Dice"), n) for n in range(2)],
+                run=run, workers=1, model_name="scripted", listener=told.append,
+            )  # fmt: skip
+        assert irreproducible(dice) == {"dice"}
+        assert "environment not reproducible: task 'dice'" in told[-1].note
+        assert [e.data["text"] for e in run.events if e.kind == "note"] == [told[-1].note]
 
 
 async def test_env_08_success_without_reward_is_warned_about_once() -> None:
