@@ -1,6 +1,7 @@
 """roleagent-lite: one LLM improves itself as agent and as world.
 
-`evolve`, `evaluate` and `load_tasks` are imported on first use, so that `import roleagent_lite` stays light.
+`evolve` and `evaluate` (`..._async` where a loop runs) and `load_tasks` are imported on first use, so that
+`import roleagent_lite` stays light.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from roleagent_lite.version import __version__
 
-__all__ = ["RunConfig", "__version__", "evaluate", "evolve", "load_tasks"]
+__all__ = ["RunConfig", "__version__", "evaluate", "evaluate_async", "evolve", "evolve_async", "load_tasks"]
 
 if TYPE_CHECKING:
     from roleagent_lite.config import RunConfig
-    from roleagent_lite.jobs import evaluate, evolve
+    from roleagent_lite.jobs import evaluate, evaluate_async, evolve, evolve_async
     from roleagent_lite.tasksets import load_tasks
 
 _WHERE = {
     "RunConfig": "roleagent_lite.config",
     "evolve": "roleagent_lite.jobs",
     "evaluate": "roleagent_lite.jobs",
+    "evolve_async": "roleagent_lite.jobs",
+    "evaluate_async": "roleagent_lite.jobs",
     "load_tasks": "roleagent_lite.tasksets",
 }
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from roleagent_lite.agents import make_agent
 from roleagent_lite.ask import Asker, Prompts, load_prompts
@@ -36,6 +36,24 @@ from roleagent_lite.version import __version__
 __all__ = ["EvalResult", "EvolveResult", "evaluate", "evaluate_async", "evolve", "evolve_async", "export"]
 
 T = TypeVar("T")
+Config = RunConfig | Mapping[str, Any]  # settings as TOML has them will do as well
+
+
+class Options(TypedDict, total=False):
+    """What `evolve` takes besides its settings; see there."""
+
+    run_dir: str | Path | None
+    prompt_file: str | Path | None
+    agent: str | None
+    tasks: str | Path | None
+    models: Mapping[Role, Model] | None
+    listener: Listener | None
+    replay: bool
+
+
+class EvalOptions(Options, total=False):
+    split: Split
+    limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +110,16 @@ class _Session:
 
 
 def settings(
-    config: RunConfig | None,
+    config: Config | None,
     *,
     agent: str | None = None,
     tasks: str | Path | None = None,
     replay: bool = False,
 ) -> RunConfig:
     """The resolved settings: what the caller set, over the embedded profile where the agent is embedded."""
-    given: dict[str, Any] = config.model_dump(exclude_unset=True) if config is not None else {}
+    if isinstance(config, RunConfig):
+        config = config.model_dump(exclude_unset=True)
+    given: dict[str, Any] = dict(config or {})
     if agent is not None:
         given["agent"] = agent
     if tasks is not None:
@@ -191,7 +211,7 @@ def _counting(listener: Listener | None, ledger: Ledger) -> Listener | None:
 
 
 async def evolve_async(
-    config: RunConfig | None = None,
+    config: Config | None = None,
     *,
     run_dir: str | Path | None = None,
     prompt_file: str | Path | None = None,
@@ -256,7 +276,7 @@ def _announce(plan: Sequence[PlannedCalls], run: Run, pool: Models, listener: Li
 
 
 async def evaluate_async(
-    config: RunConfig | None = None,
+    config: Config | None = None,
     *,
     run_dir: str | Path | None = None,
     prompt_file: str | Path | None = None,
@@ -302,11 +322,11 @@ def _run(work: Coroutine[Any, Any, T], name: str) -> T:
     raise ConfigError(f"an event loop is running already (a notebook?); use `await {name}_async(...)`")
 
 
-def evolve(config: RunConfig | None = None, **how: Any) -> EvolveResult:
+def evolve(config: Config | None = None, **how: Unpack[Options]) -> EvolveResult:
     """Evolve the agent's prompt and say whether it got better on sealed tasks.
 
-    config: settings; what they leave open is the default, or the embedded profile's for the embedded model.
-    run_dir: the run's directory (default `runs/<time>`); one that exists is resumed, and refused where
+    config: settings, or a mapping of them; what they leave open is the default, or the embedded profile's
+    for the embedded model. run_dir: the run's directory (default `runs/<time>`); one that exists is resumed, and refused where
     settings, task file or seed prompt differ. prompt_file: the user's own starting prompt. agent: a name or
     "module:Callable". tasks: a shipped set or a JSONL file. models: model objects by role in place of the
     config's strings. listener: called with Progress. replay: answer every call from the run, buy none.
@@ -317,6 +337,6 @@ def evolve(config: RunConfig | None = None, **how: Any) -> EvolveResult:
     return _run(evolve_async(config, **how), "evolve")
 
 
-def evaluate(config: RunConfig | None = None, **how: Any) -> EvalResult:
+def evaluate(config: Config | None = None, **how: Unpack[EvalOptions]) -> EvalResult:
     """Play one prompt set on one split and score it. Arguments as in `evolve`; `split`, `limit` (tasks)."""
     return _run(evaluate_async(config, **how), "evaluate")

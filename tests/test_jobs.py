@@ -34,6 +34,13 @@ def test_flags_win_and_what_is_not_set_is_left_to_defaults() -> None:
     assert settings(None, replay=True).limits.replay
 
 
+def test_a_mapping_will_do_and_names_what_it_does_not_know() -> None:
+    config = settings({"model": "openai/x", "evolve": {"rounds": 3}}, agent="random")
+    assert (config.model, config.evolve.rounds, config.agent) == ("openai/x", 3, "random")
+    with pytest.raises(ConfigError, match=r"unknown setting 'evolve\.ronds'; did you mean 'rounds'"):
+        settings({"evolve": {"ronds": 3}})
+
+
 def test_the_profile_goes_under_what_the_user_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path / "prompts" / "embedded"
     folder.mkdir(parents=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import subprocess
 import sys
 
 import pytest
 
+from roleagent_lite.errors import ConfigError
 from tests.cli.make import environment
 
 CALL = (
@@ -31,6 +34,23 @@ def test_evolve_can_be_called_in_any_order(first: str) -> None:
     said = done.stdout.splitlines()
     assert "Error" in said[0] and "not callable" not in said[0], said
     assert said[1] == "0.1"
+
+
+def test_where_a_loop_runs_the_way_that_is_named_can_be_imported() -> None:
+    """As in a notebook: `evolve` says what to await, and the package has it."""
+    import roleagent_lite
+
+    async def cell() -> str:
+        with pytest.raises(ConfigError, match="an event loop is running") as caught:
+            roleagent_lite.evaluate({"model": "openai/x"})
+        named = re.findall(r"await (\w+)\(", str(caught.value))
+        with pytest.raises(ConfigError, match="unknown setting 'modle'; did you mean 'model'"):
+            await getattr(roleagent_lite, named[0])({"modle": "openai/x"})
+        return str(named[0])
+
+    assert asyncio.run(cell()) == "evaluate_async"
+    assert set(roleagent_lite.__all__) <= {*dir(roleagent_lite), *roleagent_lite._WHERE}
+    assert roleagent_lite.evolve_async is not None
 
 
 def test_other_names_are_refused() -> None:
