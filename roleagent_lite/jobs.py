@@ -326,10 +326,11 @@ def evolve(config: Config | None = None, **how: Unpack[Options]) -> EvolveResult
     """Evolve the agent's prompt and say whether it got better on sealed tasks.
 
     config: settings, or a mapping of them; what they leave open is the default, or the embedded profile's
-    for the embedded model. run_dir: the run's directory (default `runs/<time>`); one that exists is resumed, and refused where
-    settings, task file or seed prompt differ. prompt_file: the user's own starting prompt. agent: a name or
-    "module:Callable". tasks: a shipped set or a JSONL file. models: model objects by role in place of the
-    config's strings. listener: called with Progress. replay: answer every call from the run, buy none.
+    for the embedded model. run_dir: the run's directory (default `runs/<time>`); one that exists is resumed,
+    and refused where settings, task file or seed prompt differ. prompt_file: the user's own starting prompt.
+    agent: a name or "module:Callable". tasks: a shipped set or a JSONL file. models: model objects by role in
+    place of the config's strings. listener: called with Progress. replay: answer every call from the run,
+    buy none.
 
     Raises ConfigError for what is wrong before the first call, BudgetStop at a cap (what is finished is
     kept, a partial report is written, the same call resumes) and FatalModelError where a model can't answer.
