@@ -147,7 +147,12 @@ def _directory(run_dir: str | Path | None) -> Path:
 
 
 def _prompts(config: RunConfig, prompt_file: str | Path | None) -> Prompts:
-    prompts = load_prompts(config.prompts)
+    """The prompts of the config; a single file stands over those that the agent's model has by default."""
+    own = Path(config.prompts)
+    if own.is_file():
+        prompts = load_prompts(profile(config.model_for("agent")).get("prompts", "v1")).override(own)
+    else:
+        prompts = load_prompts(config.prompts)
     return prompts.override(prompt_file) if prompt_file is not None else prompts
 
 
@@ -252,7 +257,7 @@ async def _sealed_test(
     return tuple(
         [
             await score(
-                agent=make_agent(config.agent, asker, prompt_set, config.wia),
+                agent=make_agent(config.agent, asker, prompt_set, config.wia, config.seed),
                 tasks=sets.test,
                 run=run,
                 models=pool,
@@ -296,7 +301,7 @@ async def evaluate_async(
     async with _opened(config, run_dir, sets, seed, models, listener) as (run, pool, session, told):
         _announce(planned_evaluation(config, prompts, seed, sets.of(split)), run, pool, told)
         result = await score(
-            agent=make_agent(config.agent, _asker(config, pool, prompts), seed, config.wia),
+            agent=make_agent(config.agent, _asker(config, pool, prompts), seed, config.wia, config.seed),
             tasks=sets.of(split),
             run=run,
             models=pool,

@@ -9,7 +9,7 @@ import pytest
 
 from roleagent_lite.config import RunConfig, from_mapping
 from roleagent_lite.errors import BudgetStop, ConfigError
-from roleagent_lite.jobs import EvolveResult, evaluate, evolve, export, profile, settings
+from roleagent_lite.jobs import EvolveResult, _prompts, evaluate, evolve, export, profile, settings
 from roleagent_lite.store import Run
 from roleagent_lite.types import Progress, Reply, Request, Usage
 from tests.evolve import kitchen
@@ -39,6 +39,19 @@ def test_a_mapping_will_do_and_names_what_it_does_not_know() -> None:
     assert (config.model, config.evolve.rounds, config.agent) == ("openai/x", 3, "random")
     with pytest.raises(ConfigError, match=r"unknown setting 'evolve\.ronds'; did you mean 'rounds'"):
         settings({"evolve": {"ronds": 3}})
+
+
+@pytest.mark.parametrize(("model", "choose"), [("embedded", True), ("openai/x", False)])
+def test_a_prompt_file_stands_over_the_prompts_of_the_agents_model(
+    model: str, choose: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("Look before you leap.", encoding="utf-8")
+    as_setting = _prompts(settings({"model": model, "prompts": str(file)}), None)  # as --prompt does it
+    as_argument = _prompts(settings({"model": model}), file)
+    assert as_setting == as_argument
+    assert as_setting.seed_set().texts["act.instructions"] == "Look before you leap."
+    assert ("choose" in as_setting.modules) is choose, "the embedded model keeps its short prompts"
 
 
 def test_the_profile_goes_under_what_the_user_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -195,6 +208,16 @@ def test_evaluate_plays_one_split_and_reports(tmp_path: Path) -> None:
     assert done.report.is_file()
     with Run.open(done.run_dir) as run:
         assert {t.split for t in run.trajectories} == {"dev"} and run.status == "finished"
+
+
+def test_the_seed_decides_what_a_drawing_agent_does(tmp_path: Path) -> None:
+    def moves(seed: int, name: str) -> list[str]:
+        config = kitchen.settings(tmp_path, {"seed": seed, "agent": "random"})
+        done = evaluate(config, run_dir=tmp_path / name, models=provider(), split="dev", limit=5)
+        with Run.open(done.run_dir) as run:
+            return [step.action for t in sorted(run.trajectories, key=lambda t: t.id) for step in t.steps]
+
+    assert moves(1, "a") == moves(1, "b") != moves(2, "c")
 
 
 def test_the_exported_prompt_scores_what_it_scored(done: EvolveResult, tmp_path: Path) -> None:

@@ -12,33 +12,33 @@ from roleagent_lite.config import Wia
 from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.types import Agent, PromptSet
 
-Maker = Callable[[Asker, PromptSet, Wia], Agent]
+Maker = Callable[[Asker, PromptSet, Wia, int], Agent]
 
 
-def _generate(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
+def _generate(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:
     return GenerateAgent(asker, prompt_set, wia.predict)
 
 
-def _choose(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
+def _choose(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:
     from roleagent_lite.agents.choose import ChooseAgent
 
     return ChooseAgent(asker, prompt_set, wia.predict)
 
 
-def _choose_pmi(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
+def _choose_pmi(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:
     from roleagent_lite.agents.choose import ChooseAgent
 
     return ChooseAgent(asker, prompt_set, wia.predict, rule="pmi")
 
 
-def _auto(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
+def _auto(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:
     """choose where the agent's model can score given replies and the prompts say how, else generate."""
     can = asker.models["agent"].can_score and "choose" in asker.prompts.modules
-    return (_choose if can else _generate)(asker, prompt_set, wia)
+    return (_choose if can else _generate)(asker, prompt_set, wia, seed)
 
 
-def _random(asker: Asker, prompt_set: PromptSet, wia: Wia) -> Agent:
-    return RandomAgent(prompt_set)
+def _random(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:
+    return RandomAgent(prompt_set, seed)
 
 
 AGENTS: dict[str, Maker] = {
@@ -50,10 +50,15 @@ AGENTS: dict[str, Maker] = {
 }
 
 
-def make_agent(name: str, asker: Asker, prompt_set: PromptSet, wia: Wia | None = None) -> Agent:
-    """An agent by name, or the user's own as `module:callable`. Raises ConfigError with the nearest name."""
+def make_agent(
+    name: str, asker: Asker, prompt_set: PromptSet, wia: Wia | None = None, seed: int = 0
+) -> Agent:
+    """An agent by name, or the user's own as `module:callable`. Raises ConfigError with the nearest name.
+
+    seed: of the draws that an agent makes itself ("random"); a model's sampling is the server's.
+    """
     if ":" in name:
         return ExternalAgent(load_callable(name), asker, prompt_set, name)
     if name not in AGENTS:
         raise ConfigError(f"no agent '{name}'{nearest(name, AGENTS)}, or your own as module:callable")
-    return AGENTS[name](asker, prompt_set, wia or Wia())
+    return AGENTS[name](asker, prompt_set, wia or Wia(), seed)

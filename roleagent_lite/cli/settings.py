@@ -29,7 +29,9 @@ Agent = Annotated[
     str | None, typer.Option("--agent", help="generate, choose, auto, random, or your own module:Callable.")
 ]
 Prompts = Annotated[str | None, typer.Option("--prompts", help="Shipped prompt version or your own folder.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Seed of draws and environments.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Seed of what is drawn: tasks, parents, agent random.")
+]
 Model = Annotated[
     str | None,
     typer.Option(

@@ -59,7 +59,8 @@ class Player:
     async def play(self, tasks: Sequence[Task], prompt_set: PromptSet, round: int) -> list[Played]:
         """One Played a task, in order. All tasks are of one split. Raises what ends a run."""
         manner = self._manners[tasks[0].split]
-        agent = make_agent(self._config.agent, self._asker, prompt_set, self._config.wia)
+        config = self._config
+        agent = make_agent(config.agent, self._asker, prompt_set, config.wia, config.seed)
         episodes = [
             Episode(task, round, rollout, manner.temperature, manner.predict)
             for task in tasks

@@ -53,6 +53,14 @@ async def test_the_setting_predict_reaches_the_agent() -> None:
     assert seen[0].schema is not None and "predictions" not in seen[0].schema["properties"]
 
 
+async def test_the_seed_reaches_an_agent_that_draws() -> None:
+    async def draws(seed: int) -> list[str]:
+        agent = make_agent("random", PLAIN, SEED, seed=seed)
+        return [(await agent.act(view(step=n))).action for n in range(1, 41)]
+
+    assert await draws(1) == await draws(1) != await draws(2)
+
+
 async def test_the_users_own_agent_by_path() -> None:
     own = make_agent("tests.agents.test_make:plays_door", PLAIN, SEED)
     assert isinstance(own, ExternalAgent)
