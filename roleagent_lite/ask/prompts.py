@@ -141,6 +141,8 @@ class Prompts:
         """
         file = Path(path)
         raw = _read(file)
+        if not raw.strip():
+            raise ConfigError(f"prompt file {file} is empty; write the agent's instructions into it")
         if file.suffix not in (".toml", ".json"):
             texts = {"act.instructions": raw.strip()}
         else:

@@ -184,6 +184,13 @@ def test_a_whole_prompt_file_replaces_the_module(tmp_path: Path) -> None:
     assert "greet.instructions" in prompts.seed_set().texts
 
 
+def test_an_empty_file_is_no_prompt(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_text(" \n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"mine\.txt is empty"):
+        load_prompts("v1").override(mine)
+
+
 def test_an_override_of_a_referring_text_ends_the_reference(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text('[predict]\nplaybook = "My own."\n', encoding="utf-8")
