@@ -23,6 +23,13 @@ _EPISODE = 700  # a transcript with the failure modes
 _MODES = 4  # distinct failure modes a round
 
 
+def _chooses(config: RunConfig, prompts: Prompts) -> bool:
+    """Whether the agent scores actions and foretells in a request of its own (agents/choose.py)."""
+    embedded = config.model_for("agent").partition(":")[0] == "embedded"
+    auto = config.agent == "auto" and embedded and "choose" in prompts.modules
+    return auto or config.agent in ("choose", "choose-pmi")
+
+
 def _own(prompts: Prompts, module: str, prompt_set: PromptSet) -> int:
     file = prompts.module(module)
     return tokens(file.system + file.user + "".join(prompts.texts(module, prompt_set).values()))
@@ -40,16 +47,19 @@ def planned(config: RunConfig, prompts: Prompts, seed: PromptSet, sets: TaskSets
     episodes = evolve.rounds * drawn * evolve.group * 2  # parent and child
     train = round(episodes * _steps(sets.train) / len(sets.train))
     judged = (evolve.rounds + 1) * _steps(sets.dev) + 2 * _steps(sets.test)
-    together = _FORETOLD if config.wia.predict == "together" else 0
-    apart = train if config.wia.predict == "separate" else 0
+    chooses = _chooses(config, prompts)
+    act = "choose" if chooses and "choose" in prompts.modules else "act"
+    predict = "foretell" if chooses and "foretell" in prompts.modules else "predict"
+    together = _FORETOLD if config.wia.predict == "together" and not chooses else 0
+    apart = train if config.wia.predict == "separate" or (chooses and config.wia.predict != "off") else 0
     diagnosed = 0 if aiw.diagnose == "none" else episodes
     retrieved = evolve.rounds * _MODES if aiw.retrieve in ("llm", "task_text") and diagnosed else 0
     rewritten = evolve.rounds if any(not c.endswith(".demonstrations") for c in evolve.components) else 0
-    move = _own(prompts, "act", seed) + _OBSERVED
+    move = _own(prompts, act, seed) + _OBSERVED
     return [
-        PlannedCalls("agent", "act", train, move, _MOVE + together),
-        PlannedCalls("agent", "act", judged, move, _MOVE),
-        PlannedCalls("agent", "predict", apart, _own(prompts, "predict", seed) + _OBSERVED, _FORETOLD),
+        PlannedCalls("agent", act, train, move, _MOVE + together),
+        PlannedCalls("agent", act, judged, move, _MOVE),
+        PlannedCalls("agent", predict, apart, _own(prompts, predict, seed) + _OBSERVED, _FORETOLD),
         PlannedCalls("world", "diagnose", diagnosed, _own(prompts, "diagnose", seed) + _EPISODE, 150),
         PlannedCalls(
             "world", "retrieve", retrieved, _own(prompts, "retrieve", seed) + 40 * aiw.candidates, 150

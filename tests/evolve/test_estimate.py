@@ -67,6 +67,18 @@ def test_a_run_never_buys_more_than_was_planned(tmp_path: Path) -> None:
     assert told is not None and told.data["calls"] == sum(plan.values()) and told.data["dollars"] == 0
 
 
+@pytest.mark.parametrize(("predict", "foretold"), [("together", 192), ("separate", 192), ("off", 0)])
+def test_the_embedded_agent_foretells_in_calls_of_its_own(
+    tmp_path: Path, predict: str, foretold: int
+) -> None:
+    prompts = load_prompts("embedded")
+    config = settings(tmp_path, SMALL, {"model": "embedded", "agent": "auto", "wia": {"predict": predict}})
+    sets = task_sets(config.tasks, dev=config.evolve.dev, test=config.evolve.test)
+    rows = planned(config, prompts, prompts.seed_set(), sets)
+    agent = [(row.module, row.calls) for row in rows if row.role == "agent"]
+    assert agent == [("choose", 192), ("choose", 150), ("foretell", foretold)]
+
+
 def test_an_evaluation_plays_each_task_once(tmp_path: Path) -> None:
     config = settings(tmp_path)
     tasks = task_sets(config.tasks, dev=4, test=7).test
