@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from roleagent_lite.evolve.feedback import clip
 from roleagent_lite.types import Credit, Task, Trajectory
 
-MOST = 3  # demonstrations in one text
+MOST = 16  # demonstrations in one text; evolve.max_chars usually binds before
 _SEPARATOR = "\n\n"
 
 

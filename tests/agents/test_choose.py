@@ -17,7 +17,7 @@ from roleagent_lite.types import Observation, Reply, Request
 from tests.agents.make import step, view
 
 SMALL = load_prompts("embedded")
-SEED = SMALL.seed_set()
+SEED = make_prompt_set({**SMALL.seed_set().texts, "act.demonstrations": ""})
 
 
 class Scorer:
