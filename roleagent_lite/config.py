@@ -158,7 +158,16 @@ def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> RunConfig
             raise ConfigError(f"cannot read config file {path}: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} is not valid TOML: {error}") from None
-    return from_mapping(merge(values, flags or {}), str(path) if path else "command line")
+    return from_mapping(merge(values, flags or {}), str(path) if _at_fault(values) else "command line")
+
+
+def _at_fault(values: Mapping[str, Any]) -> bool:
+    """Whether a file's settings are refused by themselves; else what is wrong came by flag."""
+    try:
+        RunConfig.model_validate(dict(values))
+    except ValidationError:
+        return True
+    return False
 
 
 def dump_toml(config: RunConfig) -> str:

@@ -143,6 +143,11 @@ def test_errors_name_their_source(tmp_path: Path) -> None:
         load(file)
     with pytest.raises(ConfigError, match="command line: unknown setting 'sed'"):
         load(None, {"sed": 1})
+    file.write_text("seed = 1")
+    with pytest.raises(ConfigError, match="command line: unknown setting 'sed'"):
+        load(file, {"sed": 1})
+    file.write_text("seed = 'one'")
+    assert load(file, {"seed": 1}).seed == 1, "a flag goes over what the file says"
 
 
 # --- the saved copy -----------------------------------------------------------------------------------
