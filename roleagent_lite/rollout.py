@@ -20,7 +20,7 @@ from roleagent_lite.ask import free_form, near_miss
 from roleagent_lite.config import Wia
 from roleagent_lite.envs import registry
 from roleagent_lite.errors import BudgetStop, ConfigError, EnvironmentFault, MissingExtra, ReplyError
-from roleagent_lite.redact import scrub
+from roleagent_lite.redact import clean, scrub
 from roleagent_lite.store import Run
 from roleagent_lite.types import (
     Agent,
@@ -89,7 +89,9 @@ class _Stage:
 
     async def open(self, task: Task) -> Observation:
         self._env = await self._guarded(registry.make, task)
-        return await self._guarded(self._env.observe)
+        seen = await self._guarded(self._env.observe)
+        # What is used is what is stored, so that a resume, which reads it there, asks the same.
+        return replace(seen, text=clean(seen.text))
 
     async def step(self, action: str) -> Transition:
         assert self._env is not None
@@ -98,7 +100,7 @@ class _Stage:
             raise EnvironmentFault(
                 f"step() returned {came!r:.200}; a Transition with a finite reward is needed"
             )
-        return came
+        return replace(came, observation=replace(came.observation, text=clean(came.observation.text)))
 
     async def score(self) -> float:
         assert self._env is not None

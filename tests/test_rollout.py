@@ -296,6 +296,15 @@ async def test_an_unknown_environment_is_a_broken_system_not_a_failed_episode() 
         await played(winning, Task("x", "housold", "goal"))
 
 
+async def test_what_is_asked_again_at_a_resume_is_what_was_asked(tmp_path: Path) -> None:
+    """A key or half a character in an observation is replaced before it is used, as where it is stored."""
+    played = await play(agent_of(winning), episode(task(env="Talker")), model_name="m")
+    assert {s.observation for s in played.steps} == {"The note says [key] \ufffd."}
+    with Run.create(tmp_path / "r", RunConfig()) as run:
+        run.trajectories.put(played)
+        assert run.trajectories.get(played.id) == played
+
+
 async def test_the_environments_key_in_a_traceback_is_scrubbed() -> None:
     t = task("faulty", "Faulty", **{"raise": True})
     trajectory = await played(lambda r: say(ACTIONS[len(moves("faulty")) % 2 * 3]), t)

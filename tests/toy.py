@@ -113,6 +113,17 @@ class Dice(Toy):
         return Observation(f"A die shows {Dice.made}.", self.listed)
 
 
+class Talker(Toy):
+    """Says what looks like a key and half a character."""
+
+    def observe(self) -> Observation:
+        return Observation("The note says sk-abcdefghijklmnopqrstuvwx \ud83d.", self.listed)
+
+    def step(self, action: str) -> Any:
+        came: Transition = super().step(action)
+        return Transition(self.observe(), came.reward, came.done)
+
+
 class Shape(Toy):
     """Returns what its task says in place of a Transition."""
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 import roleagent_lite.errors as errors
 from roleagent_lite.errors import BudgetStop, ConfigError, ModelError
 from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.retry import Lost
+from roleagent_lite.redact import clean
 from roleagent_lite.store import Event, Run
 from roleagent_lite.types import Call, Reply, Request, Usage
 
@@ -122,6 +123,8 @@ class Recorder:
                 said = {"error": type(error).__name__, "message": str(error), "status": error.status}
                 run.dispatched.put(Event(key + "!", "failed", who | said))
             raise
+        # Cleaned of keys before anyone cuts it to length, and the same now as when a resume reads it.
+        reply = replace(reply, text=clean(reply.text), reasoning=clean(reply.reasoning))
         call = Call(key, self.name, self.base_url, request, reply)
         run.calls.put(call)
         return call

@@ -308,5 +308,9 @@ async def test_acc_07_a_key_in_a_message_is_not_stored(tmp_path: Path) -> None:
 
     redact.register("my-very-own-key")
     with Bench(tmp_path, lambda r: "your key is my-very-own-key") as bench:
-        await bench.recorder.call(ask("use my-very-own-key"))
+        call = await bench.recorder.call(ask("use my-very-own-key"))
+        assert call.reply.text == "your key is [key]", "nobody can cut a key in two that he never gets"
+        assert bench.run.calls.get(call.id) == replace(
+            call, request=replace(call.request, messages=ask("use [key]").messages)
+        )
     assert "my-very-own-key" not in (tmp_path / "calls.jsonl").read_text()
