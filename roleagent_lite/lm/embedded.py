@@ -28,6 +28,7 @@ CONTEXT = 4096  # tokens of prompt and reply for the shipped model
 OWN_CONTEXT = 8192  # the same for a file of the user's
 _SMALL = 500 << 20  # bytes; below this one thread decodes faster than two (they wait on each other)
 _TOP = 40  # alternatives asked for at each scored token; siblings found among them cost no request
+_LEAST = 4  # characters of an open string
 _CACHE_MIB = 512  # memory for prompt states of other episodes, so that alternating prompts stay cached
 
 Json = Mapping[str, Any]
@@ -296,8 +297,9 @@ def _usage(answer: Json) -> Usage:
 def bounded(schema: Json, max_tokens: int) -> dict[str, Any]:
     """`schema` with a length for every string and list that has none, so that a reply ends in time.
 
-    A small model in an open string runs on to the token limit, and cut JSON is lost. Two characters a
-    token, shared evenly among the strings; lists without a limit may have four items.
+    A small model in an open string runs on to the token limit, and cut JSON is lost; or it closes the string
+    at once, and an empty value has to be asked for again. So: at least a few characters, at most two a token,
+    shared evenly among the strings; lists without a limit may have four items.
     """
     share = max(16, 2 * max_tokens // max(1, _strings(schema)))
 
@@ -309,6 +311,8 @@ def bounded(schema: Json, max_tokens: int) -> dict[str, Any]:
         out = {k: v if k in ("enum", "const") else walk(v) for k, v in node.items()}
         if out.get("type") == "string" and not {"enum", "const", "maxLength", "pattern"} & set(out):
             out["maxLength"] = max(share, int(out.get("minLength", 0)))
+        if out.get("type") == "string" and "maxLength" in out:
+            out.setdefault("minLength", min(_LEAST, out["maxLength"]))
         if out.get("type") == "array":
             out.setdefault("maxItems", max(4, int(out.get("minItems", 0))))
         return out

@@ -229,7 +229,7 @@ async def test_a_schema_becomes_a_compact_grammar() -> None:
     await model(server).complete(Request("agent", "act", ASK, schema=schema, max_tokens=40))
     grammar = server.bodies[-1]["grammar"]
     held = json.loads(grammar.split("%json ")[1])
-    assert held["properties"]["a"] == {"type": "string", "maxLength": 80}
+    assert held["properties"]["a"] == {"type": "string", "maxLength": 80, "minLength": 4}
     assert held["x-guidance"]["whitespace_flexible"] is False
 
 
@@ -274,15 +274,26 @@ def test_strings_share_the_reply_and_keep_their_own_bounds() -> None:
     # thought, short, two items and maybe: five strings over 200 letters
     assert out["thought"]["maxLength"] == 40
     assert out["short"]["maxLength"] == 5
-    assert out["items"] == {"type": "array", "items": {"type": "string", "maxLength": 40}, "maxItems": 2}
+    item = {"type": "string", "maxLength": 40, "minLength": 4}
+    assert out["items"] == {"type": "array", "items": item, "maxItems": 2}
     assert out["maybe"]["anyOf"][0]["maxLength"] == 40
     assert "maxLength" not in out["kind"] and "maxLength" not in out["mode"]
     assert out["open"]["maxItems"] == 4
     assert "maxLength" not in schema["properties"]["thought"]  # type: ignore[index]
 
 
+def test_no_open_string_may_be_empty() -> None:
+    assert bounded({"type": "string"}, 50)["minLength"] == 4
+    assert bounded({"type": "string", "maxLength": 2}, 50) == {
+        "type": "string",
+        "maxLength": 2,
+        "minLength": 2,
+    }
+    assert "minLength" not in bounded({"type": "string", "enum": ["", "a"]}, 50)
+
+
 def test_a_short_reply_still_has_room_for_a_word() -> None:
-    assert bounded({"type": "string"}, 1) == {"type": "string", "maxLength": 16}
+    assert bounded({"type": "string"}, 1)["maxLength"] == 16
     assert bounded({"type": "string", "minLength": 50}, 1)["maxLength"] == 50
 
 
