@@ -19,16 +19,20 @@ def _generate(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent
     return GenerateAgent(asker, prompt_set, wia.predict)
 
 
-def _choose(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:
+def _choose(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int, rule: str = "mean") -> Agent:
     from roleagent_lite.agents.choose import ChooseAgent
 
-    return ChooseAgent(asker, prompt_set, wia.predict)
+    model = asker.models["agent"]
+    if not model.can_score:
+        raise ConfigError(
+            f"the agent 'choose' scores given actions, which {model.name} cannot; use --agent generate, "
+            "or the embedded model"
+        )
+    return ChooseAgent(asker, prompt_set, wia.predict, rule)
 
 
 def _choose_pmi(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:
-    from roleagent_lite.agents.choose import ChooseAgent
-
-    return ChooseAgent(asker, prompt_set, wia.predict, rule="pmi")
+    return _choose(asker, prompt_set, wia, seed, "pmi")
 
 
 def _auto(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:

@@ -42,6 +42,14 @@ def test_auto_is_choose_where_the_model_can_score_and_the_prompts_say_how() -> N
     assert isinstance(make_agent("auto", unable, small.seed_set()), GenerateAgent)
 
 
+@pytest.mark.parametrize("name", ["choose", "choose-pmi"])
+def test_a_model_that_cannot_score_is_refused_before_its_first_call(name: str) -> None:
+    with pytest.raises(
+        ConfigError, match="scores given actions, which scripted cannot; use --agent generate"
+    ):
+        make_agent(name, PLAIN, SEED)
+
+
 async def test_the_setting_predict_reaches_the_agent() -> None:
     seen: list[Request] = []
 
