@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from roleagent_lite.cli import border
-from roleagent_lite.cli.output import dollars, emit, interval, table
+from roleagent_lite.cli.output import dollars, emit, interval, resuming, table
 
 if TYPE_CHECKING:
     from roleagent_lite.cli.progress import Screen
@@ -48,7 +48,7 @@ def watched(job: str, path: Path, config: RunConfig) -> Iterator[Screen]:
     hint = key_hint(config)
     if hint:
         border.tell(hint)
-    again = f"roleagent-lite {job} --resume --run {path.name}"
+    again = resuming(job, path)
     try:
         with Screen() as screen:
             yield screen

@@ -7,6 +7,7 @@ errors (border).
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -80,6 +81,14 @@ def find_run(name: str, root: Path) -> Path:
     raise ConfigError(
         f"no run '{name}' in {root}/" + (nearest(name, known) if known else "; there are no runs yet")
     )
+
+
+def resuming(job: str, path: Path) -> str:
+    """The command line that goes on with the run at `path`."""
+    words = ["roleagent-lite", job, "--resume", "--run", path.name]
+    if path.parent != Path("runs"):
+        words += ["--runs", str(path.parent)]
+    return shlex.join(words)
 
 
 def next_name(stem: str, root: Path) -> str:

@@ -37,7 +37,7 @@ def interrupted_run(root: Path, job: str) -> str:
 
 def to_resume(name: str | None, root: Path, job: str) -> Path:
     """The run that `--resume` means. Raises ConfigError where there is none, or it is another job's."""
-    from roleagent_lite.cli.output import find_run
+    from roleagent_lite.cli.output import find_run, resuming
     from roleagent_lite.errors import ConfigError
     from roleagent_lite.store import Run
 
@@ -45,9 +45,7 @@ def to_resume(name: str | None, root: Path, job: str) -> Path:
     with Run.open(path) as run:
         begun, other = bool(splits_of(run)), job_of(run)
     if begun and other != job:
-        raise ConfigError(
-            f"run '{path.name}' is another job: roleagent-lite {other} --resume --run {path.name}"
-        )
+        raise ConfigError(f"run '{path.name}' is another job: {resuming(other, path)}")
     return path
 
 
@@ -79,7 +77,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 def command(runs: Runs = Path("runs"), json: AsJson = False) -> None:
     """List runs: what is finished, what was interrupted."""
-    from roleagent_lite.cli.output import emit, percent, run_names, table
+    from roleagent_lite.cli.output import emit, percent, resuming, run_names, table
 
     found = [describe(runs / name) for name in run_names(runs)]
     rows = [
@@ -103,7 +101,7 @@ def command(runs: Runs = Path("runs"), json: AsJson = False) -> None:
         if stopped:
             last = stopped[-1]
             text += "\n\nto go on with an interrupted run: "
-            text += f"roleagent-lite {last['job']} --resume --run {last['name']}"
+            text += resuming(last["job"], runs / last["name"])
         for one in found:
             if one["status"] == "unreadable":
                 text += f"\n\n{one['name']}: {one['reason']}"

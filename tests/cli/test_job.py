@@ -37,10 +37,18 @@ def test_a_found_key_is_named_and_not_used(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("untouched")
-def test_an_interrupt_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("folder", "more"), [("runs", ""), ("other", " --runs other")])
+def test_an_interrupt_says_how_to_go_on(
+    folder: str,
+    more: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
     with (
-        pytest.raises(Interrupted, match=r"roleagent-lite evolve --resume --run mine$"),
-        job.watched("evolve", tmp_path / "mine", from_mapping({})),
+        pytest.raises(Interrupted, match=rf"roleagent-lite evolve --resume --run mine{more}$"),
+        job.watched("evolve", Path(folder) / "mine", from_mapping({})),
     ):
         raise KeyboardInterrupt
     assert "run mine in" in capsys.readouterr().err
@@ -58,7 +66,7 @@ def test_a_cap_says_how_to_go_on_and_where_the_report_is(
     ):
         raise BudgetStop("spent")
     err = capsys.readouterr().err
-    assert "--resume --run r --max-usd" in err and "partial report" in err
+    assert f"--resume --run r --runs {tmp_path} --max-usd" in err and "partial report" in err
 
 
 def test_words_of_a_finished_run(tmp_path: Path) -> None:

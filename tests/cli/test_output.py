@@ -35,6 +35,13 @@ def test_a_text_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) ->
     assert "\x1b" not in out and json.loads(out) == {"a": "\x1b[2J"}
 
 
+def test_the_way_on_can_be_pasted() -> None:
+    assert output.resuming("eval", Path("runs/a")) == "roleagent-lite eval --resume --run a"
+    assert output.resuming("evolve", Path("/x y/b c")) == (
+        "roleagent-lite evolve --resume --run 'b c' --runs '/x y'"
+    )
+
+
 def test_table_is_aligned_and_a_cell_is_one_line() -> None:
     assert output.table(["a", "b"], [["long one", "x\ny"], ["s", ""]]) == "a         b\nlong one  x y\ns"
 
