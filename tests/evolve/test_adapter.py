@@ -11,12 +11,13 @@ import pytest
 
 from roleagent_lite.ask import Asker, load_prompts
 from roleagent_lite.errors import BudgetStop, TransientModelError
+from roleagent_lite.evolve import adapter as adapter_room
 from roleagent_lite.evolve.accept import paired
 from roleagent_lite.evolve.adapter import Acceptance, Adapter, Proposer, RoundEnd, Shop, Silence
 from roleagent_lite.evolve.bridge import Bridge
 from roleagent_lite.evolve.player import Player
 from roleagent_lite.evolve.pool import Pool
-from roleagent_lite.evolve.propose import Means
+from roleagent_lite.evolve.propose import Material, Means, Proposal
 from roleagent_lite.evolve.sampler import Clock
 from roleagent_lite.evolve.tasks import TaskSets, task_sets
 from roleagent_lite.evolve.world import World
@@ -176,6 +177,25 @@ async def test_wm_05_a_cut_off_proposal_leaves_the_round_without_a_child(run: Ru
     (event,) = candidates(run)
     assert event["key"] == "candidate/1/none" and event["child"] is None
     assert "output cut at max tokens" in event["reason"]
+
+
+async def test_a_proposal_gets_what_retrieval_chose_and_the_solved_episodes(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Material] = []
+
+    async def keep(components: Any, material: Material, means: Any) -> Proposal:
+        seen.append(material)
+        return Proposal(components[0], None, "kept")
+
+    monkeypatch.setattr(adapter_room, "propose", keep)
+    here = shop(run)
+    here.world.related = ("train-heat-cup",)
+    await off(here, lambda: one_round(here, run))
+    (material,) = seen
+    assert material.related == ("train-heat-cup",)
+    assert [task.id for task in material.failing] == [batch(run)[0].id]
+    assert {demo.task.id for demo in material.candidates} == {batch(run)[1].id}
 
 
 async def test_a_prompt_set_that_is_in_the_pool_is_not_played_again(run: Run) -> None:

@@ -166,6 +166,12 @@ def test_dev_and_test_never_reach_diagnosis_or_atlas(full: EvolveResult) -> None
         assert all(c["task_id"].startswith("train-") for c in event["chosen"])
 
 
+def test_an_accepted_child_that_got_over_a_mode_is_named_for_it(full: EvolveResult) -> None:
+    fixed = events(full.run_dir, "fixed")
+    assert {e["mode"] for e in fixed} == {"missing_precondition"}
+    assert {e["prompt_set"] for e in fixed} <= {c.id for c in full.evolution.candidates[1:]}
+
+
 def test_every_credit_is_recomputed_from_the_facts_alone(full: EvolveResult) -> None:
     with Run.open(full.run_dir) as run:
         train = [t for t in run.trajectories if t.split == "train"]

@@ -66,6 +66,15 @@ def test_the_same_task_in_two_splits_is_refused_and_both_rows_named() -> None:
     check_disjoint([a, Task("b", "toy", "same", seed=3, split="train")])
 
 
+def test_a_file_with_one_task_in_two_splits_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "leak.jsonl"
+    name = write(path, {"train": 2, "dev": 1, "test": 2})
+    task_sets(name, dev=1, test=1)
+    path.write_text(path.read_text(encoding="utf-8").replace("goal test 1", "goal train 0"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"'train0' \(train\) and 'test1' \(test\) are the same task"):
+        task_sets(name, dev=1, test=1)
+
+
 def test_the_hash_is_the_files(tmp_path: Path) -> None:
     first = task_sets(write(tmp_path / "a.jsonl", {"train": 2, "dev": 1, "test": 1}), dev=1, test=1)
     second = task_sets(write(tmp_path / "b.jsonl", {"train": 3, "dev": 1, "test": 1}), dev=1, test=1)
