@@ -7,6 +7,10 @@ The key is a SHA-256 over role, module, model, base URL, messages, temperature, 
 choices and sample; the sample is `Request.sample` + `~` + attempt, the attempt being how often this process
 has asked the same before. It is given out before the first await, so that the order in which replies arrive
 changes nothing, and a resumed or replayed run finds the replies of the first one.
+
+In the table `dispatched` a call K leaves: `K` (call) when it is first sent, `K#n` (again) when a later
+process sends it, `K!` (failed) for the first refusal, `K-n` (void) for later refusals and for a sending that
+a cap or a fatal error stopped, `K+n` (lost) for a reply that was paid for and not usable.
 """
 
 from __future__ import annotations
