@@ -230,6 +230,8 @@ class Run:
     def create(cls, path: Path, config: RunConfig) -> Run:
         """A new run, or the same one again; refuses one whose config differs, naming the difference.
 
+        A run in which nothing was sent or played yet starts anew with `config`.
+
         Raises RoleAgentError where the directory cannot be made or written.
         """
         for url in (config.limits.base_url, config.model, *config.models.model_dump().values()):
@@ -242,6 +244,10 @@ class Run:
         except OSError as error:
             raise RoleAgentError(f"cannot write run directory {path}: {error.strerror}") from None
         try:
+            if saved.exists() and _unused(path) and _difference(load(saved), safe):
+                for name in _TABLES:  # a start that failed, say on a misspelt model, keeps no name
+                    (path / f"{name}.jsonl").unlink(missing_ok=True)
+                saved.unlink()
             if saved.exists():
                 _refuse_other(path, load(saved), safe)
             else:
@@ -304,6 +310,12 @@ def _take_lock(path: Path) -> IO[str]:
 # not: they are part of a call's key, so what was paid for would be bought again.
 _FREE = {"workers", "limits.rpm", "limits.tpm", "limits.timeout", "limits.retries", "limits.api_key_env"}
 _FREE |= {"budget.max_usd", "budget.max_calls", "budget.price", "limits.replay"}
+
+
+def _unused(path: Path) -> bool:
+    """Whether nothing was sent or played in a run: then its settings may still change."""
+    used = (path / f"{name}.jsonl" for name in ("dispatched", "calls", "trajectories"))
+    return not any(table.exists() and table.stat().st_size for table in used)
 
 
 def _refuse_other(path: Path, saved: RunConfig, now: RunConfig) -> None:

@@ -510,7 +510,8 @@ def test_torn_tables_are_reported_by_name(tmp_path: Path) -> None:
 
 
 def test_other_settings_are_refused_with_the_difference(tmp_path: Path) -> None:
-    Run.create(tmp_path / "r", from_mapping({"model": "a/b", "evolve": {"temperature": 0.9}})).close()
+    with Run.create(tmp_path / "r", from_mapping({"model": "a/b", "evolve": {"temperature": 0.9}})) as run:
+        run.dispatched.put(Event("k", "call", {}))
     other = from_mapping({"model": "c/d", "seed": 1, "evolve": {"temperature": 0.5}})
     with pytest.raises(ConfigError) as caught:
         Run.create(tmp_path / "r", other)
@@ -536,7 +537,8 @@ def test_workers_budget_and_limits_may_change_on_resume(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("base_url", "http://127.0.0.1:9/v1"), ("max_tokens", 99)])
 def test_res_03_what_is_part_of_a_call_s_key_may_not_change(tmp_path: Path, name: str, value: object) -> None:
-    Run.create(tmp_path / "r", RunConfig()).close()
+    with Run.create(tmp_path / "r", RunConfig()) as run:
+        run.dispatched.put(Event("k", "call", {}))
     with pytest.raises(ConfigError, match=rf"limits\.{name}: .* then, .*{value}.* now"):
         Run.create(tmp_path / "r", from_mapping({"limits": {name: value}}))
 
@@ -569,3 +571,13 @@ def test_nothing_in_a_run_is_a_pickle(tmp_path: Path) -> None:
         run.record("a", "note", {})
     assert {p.suffix for p in (tmp_path / "r").iterdir()} <= {".jsonl", ".toml", ""}
     assert (tmp_path / "r" / "lock").stat().st_size == 0
+
+
+def test_a_start_that_failed_keeps_no_name(tmp_path: Path) -> None:
+    with Run.create(tmp_path / "r", from_mapping({"model": "opnai/x"})) as run:
+        run.record("start", "start", {"models": "opnai/x"})
+    with Run.create(tmp_path / "r", from_mapping({"model": "openai/x"})) as run:
+        assert run.config.model == "openai/x" and len(run.events) == 0
+        run.dispatched.put(Event("k", "call", {}))
+    with pytest.raises(ConfigError, match="model: 'openai/x' then"):
+        Run.create(tmp_path / "r", from_mapping({"model": "openai/y"}))

@@ -134,14 +134,19 @@ class Acceptance:
 
     def should_accept(self, proposal: Any, state: Any) -> bool:
         shop = self._shop
-        before, after = proposal.eval_before.trajectories, proposal.eval_after.trajectories
+        assert shop.proposal is not None
+        before, after = (
+            [
+                p for p in side.trajectories if p.task.id != shop.proposal.shown
+            ]  # its solution is in the prompt
+            for side in (proposal.eval_before, proposal.eval_after)
+        )
         verdict = self._compare(before, after)
         parent = shop.pool.child(state.program_candidates[proposal.parent_program_ids[0]])
         child = shop.pool.child(proposal.candidate)
         if verdict.accepted:
             shop.pool.enter(child)
             shop.accepted = child
-        assert shop.proposal is not None
         _record(shop, parent, child, shop.proposal, verdict)
         return verdict.accepted
 

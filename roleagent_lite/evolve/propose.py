@@ -37,12 +37,16 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """`text` None: the old text is kept and `why` says for what reason. `paid`: a model was asked."""
+    """`text` None: the old text is kept and `why` says for what reason. `paid`: a model was asked.
+
+    `shown`: id of the task whose solution the new text shows; it proves nothing about that task.
+    """
 
     component: str
     text: str | None
     why: str
     paid: bool = False
+    shown: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,7 @@ async def swap(component: str, material: Material, means: Means) -> Proposal:
     if chosen is None:
         return Proposal(component, None, "no solved episode is new and short enough to be shown")
     text, demo = chosen
-    return Proposal(component, text, f"shows the solved episode {demo.trajectory.id}")
+    return Proposal(component, text, f"shows the solved episode {demo.trajectory.id}", shown=demo.task.id)
 
 
 PROPOSERS: dict[str, Callable[[str, Material, Means], Awaitable[Proposal]]] = {"demonstrations": swap}

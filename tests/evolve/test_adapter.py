@@ -151,6 +151,20 @@ async def test_an_accepted_child_enters_and_the_event_says_why(run: Run) -> None
     assert child.parent == SEED.id and "rewritten" in child.why
 
 
+async def test_a_task_whose_solution_the_child_is_shown_does_not_count_for_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def show(components: Any, material: Material, means: Any) -> Proposal:
+        failing = material.failing[0].id
+        return Proposal(FIRST, "Open the microwave before you heat.", "shows it", shown=failing)
+
+    monkeypatch.setattr(adapter_room, "propose", show)
+    here = shop(run)
+    assert not await off(here, lambda: one_round(here, run))
+    (event,) = candidates(run)
+    assert (event["wins"], event["losses"], event["ties"]) == (0, 0, 1)
+
+
 async def test_wm_05_a_worse_child_is_not_adopted(run: Run) -> None:
     def worsened(request: Request) -> str:
         if request.module == "reflect":

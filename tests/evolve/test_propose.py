@@ -124,7 +124,7 @@ async def test_demonstrations_are_swapped_without_a_call() -> None:
     )
     assert proposal.component == "act.demonstrations" and not proposal.paid and asked.asked == []
     assert proposal.text is not None and "> take mug\nYou take it." in proposal.text
-    assert "1/aaaaaaaa/s#0" in proposal.why
+    assert "1/aaaaaaaa/s#0" in proposal.why and proposal.shown == "s"
 
 
 async def test_where_nothing_can_be_shown_the_next_component_is_rewritten() -> None:
