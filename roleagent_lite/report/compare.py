@@ -93,7 +93,7 @@ def compare(first: Tally, second: Tally, first_name: str, second_name: str) -> C
         f"On the {paired.n} {seal}{first.split} tasks that both played, "
         f"the {first_name} solved {one.k} of {one.n} and the {second_name} "
         f"{two.k} of {two.n}: {_points(paired.difference)} "
-        f"(95 % interval {span}). The {second_name} did better on {paired.wins} tasks, worse on "
+        f"(95 % interval {span}). The {second_name} did better on {paired.wins} of them, worse on "
         f"{paired.losses}, and the same on {paired.ties}. "
         + verdict(paired, first_name, second_name)
         + f" What this many tasks can see: {sees}."

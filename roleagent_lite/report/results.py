@@ -96,10 +96,8 @@ def success_tables(facts: Facts) -> str:
 
 
 def type_table(facts: Facts, split: str = "test") -> str:
-    """Success per task type for seed and final prompt (or whatever played); "" with fewer than 2 types."""
+    """Success per task type, one column for each prompt that played; "" with fewer than 2 types."""
     tallies = [t for (_, s), t in facts.tallies.items() if s == split]
-    wanted = {seed_id(facts), final_id(facts)}
-    tallies = [t for t in tallies if t.prompt_set in wanted] or tallies[:2]
     columns = [t.by_type(facts.task_types) for t in tallies]
     kinds = sorted({k for c in columns for k in c})
     if len(kinds) < 2:
