@@ -24,7 +24,7 @@ from roleagent_lite.errors import ConfigError, ReplyError, nearest
 from roleagent_lite.types import Decision, PromptSet, View
 
 Scores = Sequence[Sequence[float]]
-SHOWN = 2  # demonstrations in one prompt: those most like the goal
+SHOWN = 3  # demonstrations in one prompt: those most like the goal
 _DEMONSTRATIONS = "act.demonstrations"
 REPEAT = (
     4.0  # nats that a move costs for each time it was made before in the episode: small models go in circles

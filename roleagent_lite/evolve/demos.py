@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from roleagent_lite.evolve.feedback import clip
 from roleagent_lite.types import Credit, Task, Trajectory
 
-MOST = 16  # demonstrations in one text; evolve.max_chars usually binds before
+MOST = 40  # demonstrations in one text; evolve.max_chars usually binds before
 _SEPARATOR = "\n\n"
 
 
@@ -73,13 +73,13 @@ def rank(solved: Sequence[Demo], failing: Sequence[Task], related: Iterable[str]
 
 
 def render(candidate: Demo) -> str:
-    """One episode as the log that an agent reads its own in: goal, first sight, each move, what came of it.
+    """One episode as the log that an agent reads its own in: goal, each move, what came of it.
 
-    Moves that the world did not admit changed nothing and are left out.
+    The first sight is left out: without it a small model solved more, from a shorter prompt. Moves that the
+    world did not admit changed nothing and are left out, too.
     """
     moves = [step for step in candidate.trajectory.steps if step.valid]
     lines = [f"Goal: {clip(candidate.task.goal, 300)}"]
-    lines += [clip(moves[0].observation, 300)] if moves else []
     for step in moves:
         lines += [f"> {clip(step.action, 100)}", clip(step.outcome, 200)]
     return "\n".join(lines)

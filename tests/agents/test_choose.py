@@ -121,15 +121,18 @@ async def test_evolved_texts_reach_both_requests() -> None:
         assert request.messages[-1].content.startswith("Goal: x\n> y\nz\n\nGoal: ")
 
 
-async def test_of_many_demonstrations_the_two_most_like_the_goal_are_shown() -> None:
+async def test_of_many_demonstrations_the_three_most_like_the_goal_are_shown() -> None:
     model = Scorer()
     goal = view().task.goal
-    text = "\n\n".join(f"Goal: {g}\n> go" for g in (goal, "dance", "sing", f"{goal} now"))
+    text = "\n\n".join(
+        f"Goal: {g}\n> go" for g in (goal, "dance", f"{goal} {goal} soon", "sing", f"{goal} now")
+    )
     prompt_set = make_prompt_set({**SEED.texts, "act.demonstrations": text})
     await ChooseAgent(model.asker, prompt_set).act(view())
     for request in model.requests:
         log = request.messages[-1].content
-        assert log.startswith(f"Goal: {goal} now\n> go\n\nGoal: {goal}\n> go\n\nGoal: ")
+        shown = [block.splitlines()[0].removeprefix("Goal: ") for block in log.split("\n\n")]
+        assert shown == [f"{goal} now", f"{goal} {goal} soon", goal, goal]
         assert "dance" not in log and "sing" not in log
 
 
