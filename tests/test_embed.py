@@ -35,7 +35,7 @@ def test_auto_without_downloads_says_so_and_searches_by_words() -> None:
 
 
 def test_auto_survives_a_failed_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str, listener: object = None) -> Path:
+    def refuse(name: str, listener: object = None, seconds: float | None = None) -> Path:
         raise RoleAgentError("no network")
 
     monkeypatch.delenv(NO_DOWNLOAD)
