@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -15,6 +16,9 @@ if not any("embedded" in argument for argument in sys.argv):
 
 import pytest
 from hypothesis import settings
+
+# A job in the background of a shell inherits "ignore SIGINT", and so would the programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every machine, however slow it is.
 settings.register_profile("seeded", derandomize=True, deadline=None, database=None)
