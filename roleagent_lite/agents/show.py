@@ -56,7 +56,8 @@ def alike(demonstrations: str, goal: str, most: int) -> str:
     common = Counter(word for found in words for word in found)
 
     def weight(some: frozenset[str]) -> float:
-        return sum(math.log((1 + len(blocks)) / (common[word] or 0.5)) for word in some)
+        # fsum: a plain sum depends on the order of a set, which differs from process to process
+        return math.fsum(math.log((1 + len(blocks)) / (common[word] or 0.5)) for word in some)
 
     def likeness(k: int) -> float:
         return weight(words[k] & wanted) / (weight(words[k] | wanted) or 1.0)

@@ -108,3 +108,28 @@ def test_a_decision_keeps_thought_wording_and_calls() -> None:
     assert (decision.action, decision.thought, decision.said) == ("take key", "t", "said")
     assert decision.call_ids == ("c1", "c2") and decision.predictions == (None,)
     assert decision_from(replace(answer, values={"action": "x", "thought": None}), 0).thought == "r"
+
+
+def test_which_demonstrations_are_shown_is_the_same_in_every_process() -> None:
+    """Hash seeds order sets differently; a replay in another process must still send the same prompts."""
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "from roleagent_lite.agents.show import alike\n"
+        "from roleagent_lite.ask import load_prompts\n"
+        "from roleagent_lite.tasksets import load_tasks\n"
+        "text = load_prompts('embedded').seed_set().texts['act.demonstrations']\n"
+        "import hashlib\n"
+        "shown = [alike(text, t.goal, 2) for t in load_tasks('household-easy')]\n"
+        "print(hashlib.sha256(repr(shown).encode()).hexdigest())\n"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("0", "1", "7", "42", "222")
+    }  # fmt: skip
+    assert len(said) == 1
