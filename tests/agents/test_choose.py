@@ -312,6 +312,6 @@ async def test_real_model_plays_a_step_and_foretells_it_in_words() -> None:
     from roleagent_lite.lm.embedded import EmbeddedModel
 
     asker = Asker({"agent": EmbeddedModel.open("embedded")}, SMALL)
-    decision = await ChooseAgent(asker, SEED).act(view(temperature=0.0, horizon=1))
+    decision = await ChooseAgent(asker, SMALL.seed_set()).act(view(temperature=0.0, horizon=1))
     assert decision.action in view().observation.admissible
     assert decision.predictions[0] and ">" not in decision.predictions[0]
