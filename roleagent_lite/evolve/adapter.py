@@ -147,6 +147,8 @@ class Acceptance:
         if verdict.accepted:
             shop.pool.enter(child)
             shop.accepted = child
+        else:
+            shop.pool.refused.append(child)
         _record(shop, parent, child, shop.proposal, verdict)
         return verdict.accepted
 

@@ -32,7 +32,7 @@ from roleagent_lite.types import Listener, PromptSet
 class Evolution:
     """What the rounds ended with. `final`: `best` where that beat the seed on dev beyond noise, else `seed`.
 
-    `best`: the best candidate on dev, the seed where none entered. `p`: one-sided, paired over dev tasks;
+    `best`: the best candidate on dev, else the last refused. `p`: one-sided, paired over dev tasks;
     None where nothing was compared. `candidates`: seed first.
     """
 
@@ -94,7 +94,7 @@ async def run_evolution(
         )
 
     await bridge.run(turn)
-    chosen = select(pool.entered, pool.dev)
+    chosen = select(pool.entered, pool.dev, pool.refused)
     run.record(
         "final",
         "final",

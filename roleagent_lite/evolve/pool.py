@@ -25,6 +25,7 @@ class Pool:
         self.seed = seed
         self.components = tuple(components)
         self.entered = [seed]
+        self.refused: list[PromptSet] = []  # children that played a round and did not enter
         self.dev: dict[str, dict[str, float | None]] = {}
         self._run = run
         self._known: dict[str, PromptSet] = {}

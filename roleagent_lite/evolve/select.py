@@ -18,8 +18,8 @@ Scores = Mapping[str, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`best`: the best candidate that entered, the seed where none did or none was scored; `final` is `best`
-    or `seed`. `p`: one-sided, None where nothing was compared. Counts are dev tasks."""
+    """`best`: the best candidate that entered, else the last that was refused, else the seed; `final` is
+    `best` or `seed`. `p`: one-sided, None where nothing was compared. Counts are dev tasks."""
 
     seed: PromptSet
     best: PromptSet
@@ -37,19 +37,25 @@ def mean(scores: Scores) -> float:
     return sum(known) / len(known) if known else -1.0
 
 
-def select(candidates: Sequence[PromptSet], scores: Mapping[str, Scores]) -> Selection:
+def select(
+    candidates: Sequence[PromptSet], scores: Mapping[str, Scores], refused: Sequence[PromptSet] = ()
+) -> Selection:
     """`candidates[0]` is the seed; `scores[prompt set id][dev task id]` in 0..1, None = could not be scored.
 
     The best is the candidate with the highest mean on dev, the earliest among equals. It replaces the seed
     only if that mean is above the seed's and the paired one-sided sign test over the dev tasks (exact, ties
     left out) gives p < 0.1. The best of several candidates is chosen by the same scores that test it, so p
-    flatters it: the sealed test decides.
+    flatters it: the sealed test decides. Where none entered, the last of `refused` meets the seed on the
+    sealed tasks all the same: the run then still measures what its proposals were worth.
     """
     seed = candidates[0]
     scored = [c for c in candidates[1:] if mean(scores.get(c.id, {})) >= 0]
     if not scored:
         words = "no candidate could be scored on dev" if len(candidates) > 1 else "no candidate entered"
-        return Selection(seed, seed, seed, False, None, 0, 0, words)
+        if not refused:
+            return Selection(seed, seed, seed, False, None, 0, 0, words)
+        words += "; the last that was refused in training meets the seed on the sealed tasks"
+        return Selection(seed, refused[-1], seed, False, None, 0, 0, words)
     best = max(scored, key=lambda c: mean(scores[c.id]))  # max keeps the first of equals
     before, after = scores.get(seed.id, {}), scores[best.id]
     gains = [

@@ -126,7 +126,9 @@ def sealed(facts: Facts) -> Comparison | None:
     best = facts.final.get("best")
     if seed is None:
         return None
-    for other, name in ((final, "final prompt"), (best, "best candidate, not adopted,")):
+    refused = (best, "test") in facts.tallies and (best, "dev") not in facts.tallies
+    rejected = "last candidate, refused in training," if refused else "best candidate, not adopted,"
+    for other, name in ((final, "final prompt"), (best, rejected)):
         if other is None or other == seed:
             continue
         first, second = facts.tallies.get((seed, "test")), facts.tallies.get((str(other), "test"))

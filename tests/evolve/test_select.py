@@ -57,6 +57,14 @@ def test_without_a_candidate_nothing_is_compared() -> None:
     assert (chosen.best, chosen.p, chosen.reason) == (SEED, None, "no candidate entered")
 
 
+def test_where_none_entered_the_last_refused_meets_the_seed() -> None:
+    chosen = select([SEED], {"seed": scores("0")}, [A, B])
+    assert (chosen.best, chosen.final, chosen.accepted, chosen.p) == (B, SEED, False, None)
+    assert "refused in training" in chosen.reason
+    entered = select([SEED, A], {"seed": scores("0"), "a": scores("0")}, [B])
+    assert entered.best == A
+
+
 def test_a_task_that_could_not_be_scored_is_no_loss() -> None:
     chosen = select([SEED, A], {"seed": scores("1----0000"), "a": scores("-11111111")})
     assert (chosen.wins, chosen.losses) == (4, 0)
