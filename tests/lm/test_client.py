@@ -217,7 +217,7 @@ async def test_litellm_where_dspy_routes_there_and_its_retries_are_off() -> None
         Say("take key"),
     ]
     with FakeServer(lambda seen: answers[seen.number]) as fake:
-        async with provider(fake, "together_ai/fake") as model:
+        async with provider(fake, "together_ai/fake", timeout=120) as model:  # the import counts
             with pytest.raises(TransientModelError):
                 await model.complete(ask())
             assert fake.count == 1
