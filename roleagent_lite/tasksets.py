@@ -158,3 +158,8 @@ def file_hash(name: str | Path) -> str:
 
 def split_of(tasks: Sequence[Task], split: Split) -> list[Task]:
     return [t for t in tasks if t.split == split]
+
+
+def family_of(task: Task) -> str:
+    """`params.type` or `params.task_type` where the set has one, else the environment's name."""
+    return str(task.params.get("type") or task.params.get("task_type") or task.env)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.tasksets import content_id, file_hash, load_tasks, split_of
+from roleagent_lite.tasksets import content_id, family_of, file_hash, load_tasks, split_of
 from roleagent_lite.types import Split, Task
 
 
@@ -48,11 +48,6 @@ def choose(tasks: Sequence[Task], n: int | None) -> tuple[Task, ...]:
         turns[family] += 1
     kept = {id for _, _, id in sorted(ranked)[:n]}
     return tuple(task for task in tasks if task.id in kept)
-
-
-def family_of(task: Task) -> str:
-    """`params.type` or `params.task_type` where the set has one, else the environment's name."""
-    return str(task.params.get("type") or task.params.get("task_type") or task.env)
 
 
 def _digest(task: Task) -> bytes:

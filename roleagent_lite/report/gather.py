@@ -16,7 +16,8 @@ from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.price import FREE
 from roleagent_lite.stats import wilson
 from roleagent_lite.store import Event, Run
-from roleagent_lite.types import ROLES, Task, Trajectory
+from roleagent_lite.tasksets import family_of
+from roleagent_lite.types import ROLES, Trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +170,6 @@ class Facts:
     errors: list[str]
 
 
-def type_of(task: Task) -> str:
-    """The task's family: `params.type` where the set has one, else the environment's name."""
-    kind = task.params.get("type") or task.params.get("task_type")
-    return str(kind) if kind else task.env
-
-
 def _events(events: Iterable[Event]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for event in events:
@@ -216,7 +211,7 @@ def gather(run: Run) -> Facts:
     types: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for task in run.tasks:
-        types[task.id] = type_of(task)
+        types[task.id] = family_of(task)
         counts[task.split] += 1
     tallies: dict[tuple[str, str], Tally] = {}
     outcomes: dict[str, Counter[tuple[str, str]]] = {}

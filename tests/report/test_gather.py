@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from roleagent_lite.report.gather import gather, share, type_of
+from roleagent_lite.report.gather import gather, share
 from roleagent_lite.store import Event
+from roleagent_lite.tasksets import family_of
 from roleagent_lite.types import Outcome, Task, Usage
 from tests.report import make
 
@@ -132,8 +133,8 @@ def test_share_without_n_is_unknown_and_out_of_range_is_refused() -> None:
 
 
 def test_type_falls_back_to_the_environment() -> None:
-    assert type_of(Task("a", "toy", "g")) == "toy"
-    assert type_of(Task("a", "household", "g", params={"type": "heat"})) == "heat"
+    assert family_of(Task("a", "toy", "g")) == "toy"
+    assert family_of(Task("a", "household", "g", params={"type": "heat"})) == "heat"
 
 
 def test_an_empty_run_is_no_error(tmp_path: Path) -> None:
