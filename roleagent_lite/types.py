@@ -154,6 +154,8 @@ class Trajectory:
 
     `arm` names the experience arm; `final_state_key` is the key of the terminal state; `score` is the
     environment's own, 0..1; `error` holds a traceback of an infrastructure error, scrubbed of keys.
+    `other_calls`: ids of calls made for the task that stand in no step: replies that could not be used, and
+    what a system spent beside the episode that counts (earlier trials, plans, values, reflections).
     """
 
     id: str
@@ -171,6 +173,7 @@ class Trajectory:
     final_state_key: str | None = None
     error: str | None = None
     seconds: float = 0.0
+    other_calls: tuple[str, ...] = ()
 
     @property
     def solved(self) -> bool:
@@ -241,8 +244,28 @@ class PromptSet:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskBudget:
+    """What a system may spend on one task: as much as it likes, so many calls, or so many dollars."""
+
+    rule: Literal["unlimited", "calls", "dollars"] = "unlimited"
+    amount: float | None = None
+
+    @property
+    def words(self) -> str:
+        """`unlimited`, `30 calls a task`, `0.05 dollars a task`."""
+        return "unlimited" if self.amount is None else f"{self.amount:g} {self.rule} a task"
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """One system on one task set. `scores[task]` has one entry a repetition; None = infrastructure error."""
+    """One system on one task set. `scores[task]` has one entry a repetition; None = infrastructure error.
+
+    scores: 1.0 solved, 0.0 not; values: the environment's own score, 0..1; trajectories: the ids of the
+    episodes that count; all three by task, one entry a repetition. calls, seconds (summed over episodes, those
+    at once counted one by one) and usage cover all that the system did for its tasks, trials that do not
+    count included. spread: standard deviation of the repetitions' means (0..1), None for a single one.
+    model: what played, "" = unknown. Fields with a default are empty in rows of versions that lacked them.
+    """
 
     suite: str
     system: str
@@ -252,6 +275,14 @@ class Result:
     high: float | None
     n: int
     usage: Usage = field(default_factory=Usage)
+    values: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    trajectories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    calls: int | None = None
+    seconds: float | None = None
+    spread: float | None = None
+    temperature: float | None = None
+    budget: str = ""
+    model: str = ""
 
 
 # --- environments and agents --------------------------------------------------------------------------
@@ -319,6 +350,27 @@ class Agent(Protocol):
     prompt_set: PromptSet
 
     def act(self, view: View) -> Awaitable[Decision]: ...
+
+
+class System(Protocol):
+    """What an evaluation compares: a way to attempt a task, whatever it tries on the way.
+
+    `model`: the name of the model that plays, "" where none does. `solve` gives the one episode that counts,
+    with the id `round/promptset8/task#rollout` of this system's own prompt set; what it tries beside that is
+    stored by itself, and the calls of it are in `Trajectory.other_calls`. max_steps 0 = the environment's
+    limit. It raises what ends a run (FatalModelError, BudgetStop, ConfigError) and nothing else.
+    `most_calls`: an upper bound for one task, None where there is none.
+    """
+
+    name: str
+    model: str
+    prompt_set: PromptSet
+
+    def solve(
+        self, task: Task, *, round: int, rollout: int, temperature: float, max_steps: int = 0
+    ) -> Awaitable[Trajectory]: ...
+
+    def most_calls(self, task: Task, max_steps: int = 0) -> int | None: ...
 
 
 class Model(Protocol):
