@@ -177,8 +177,9 @@ async def _read(
 
 
 def _unread(run: Run, trajectory: Trajectory, why: str) -> str:
-    run.record(_UNREAD + trajectory.id, "note", {"stage": "diagnose", "note": why})
-    return f"no diagnosis of {trajectory.id}: {why}"
+    text = f"no diagnosis of {trajectory.id}: {why}"
+    run.record(_UNREAD + trajectory.id, "note", {"text": text})
+    return text
 
 
 def from_values(trajectory: Trajectory, values: Mapping[str, Any], vocabulary: Vocabulary) -> Diagnosis:

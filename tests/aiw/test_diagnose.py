@@ -149,7 +149,7 @@ async def test_a_failed_ask_is_a_note_and_no_crash(tmp_path: Path, rule: Any, wh
         assert [d.trajectory for d in found] == [episodes[2].id]
         note = run.events.get(f"undiagnosed/{episodes[0].id}")
         assert note is not None
-        assert why in note.data["note"]
+        assert why in note.data["text"]  # where the report reads it
         assert await read(World(), episodes, run) == found  # nothing is asked a second time
     assert sorted(p.done for p in told) == [1, 2]
     assert {p.total for p in told} == {2}
