@@ -13,9 +13,9 @@ PACKAGE = ROOT / "roleagent_lite"
 FLOORS: dict[str, int] = {
     "types": 0, "errors": 0, "version": 0,
     "redact": 1, "config": 1, "content": 1, "tasksets": 1, "store": 1,
-    "stats": 1, "memory": 1, "lm": 1, "embed": 1, "ask": 1,
-    "envs": 2, "agents": 2, "rollout": 2, "wia": 2, "aiw": 2, "selfplay": 2,
-    "evolve": 3, "evals": 3, "distill": 3, "report": 3,
+    "stats": 1, "memory": 1, "lm": 1, "embed": 1, "ask": 1, "session": 1,
+    "envs": 2, "agents": 2, "stage": 2, "rollout": 2, "systems": 2, "wia": 2, "aiw": 2, "selfplay": 2,
+    "evolve": 3, "evals": 3, "distill": 3, "report": 3, "doctor": 3,
     "cli": 4, "jobs": 4,
 }  # fmt: skip
 DOORS: dict[str, tuple[str, ...]] = {
@@ -23,12 +23,13 @@ DOORS: dict[str, tuple[str, ...]] = {
     "tenacity": ("lm",), "aiohttp": ("lm",), "xllamacpp": ("lm.embedded",), "gepa": ("evolve",),
     "lancedb": ("memory",), "pyarrow": ("memory",),
     "torch": ("distill", "embed"), "transformers": ("distill", "embed"),
-    "peft": ("distill",), "unsloth": ("distill",), "rich": ("cli",), "typer": ("cli",), "cydifflib": ("wia",),
+    "peft": ("distill",), "unsloth": ("distill",), "safetensors": ("distill",),
+    "tokenizers": ("distill.tokenizer",), "jinja2": ("distill.chat",), "rich": ("cli",), "typer": ("cli",), "cydifflib": ("wia",),
     "scipy": ("stats",), "statsmodels": ("stats",),
 }  # fmt: skip
 # On floor 1 there is an order of its own; every other room knows only lower floors and itself.
-BASEMENT = ["redact", "config", "content", "tasksets", "store", "stats", "memory", "lm", "embed", "ask"]
-FLOOR2_ORDER = ["envs", "agents", "rollout"]  # rollout plays agents in envs; wia, aiw, selfplay stand alone
+BASEMENT = ["redact", "config", "content", "tasksets", "store", "stats", "memory", "lm", "embed", "ask", "session"]
+FLOOR2_ORDER = ["envs", "agents", "stage", "rollout", "systems"]  # imports go left; wia, aiw, selfplay stand alone
 
 
 def module_of(path: Path) -> str:
