@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from roleagent_lite.doctor import machine, network, places
+import roleagent_lite.doctor.machine as machine
+import roleagent_lite.doctor.network as network
+import roleagent_lite.doctor.places as places
 from roleagent_lite.doctor.line import Line, problem
 from roleagent_lite.doctor.packages import packages
 from roleagent_lite.lm.wheels import cache_dir
