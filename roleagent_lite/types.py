@@ -109,8 +109,8 @@ class Call:
 class Outcome:
     """How an episode ended.
 
-    solved; failed (lost, step_limit, loop); bad_format (no usable reply after the re-ask): these three
-    teach, the last two count 0. cut_off (max_tokens, context, refused, filtered): counts 0, does not
+    solved; failed (lost, step_limit, loop; ended by the one who plays: budget, gave_up); bad_format (no
+    usable reply after the re-ask): these three teach, the last two count 0. cut_off (max_tokens, context, refused, filtered): counts 0, does not
     teach. infrastructure_error: left out of the mean, shown again as 0.
     """
 
@@ -260,10 +260,9 @@ class TaskBudget:
 class Result:
     """One system on one task set. `scores[task]` has one entry a repetition; None = infrastructure error.
 
-    scores: 1.0 solved, 0.0 not; values: the environment's own score, 0..1; trajectories: the ids of the
-    episodes that count; all three by task, one entry a repetition. calls, seconds (summed over episodes, those
-    at once counted one by one) and usage cover all that the system did for its tasks, trials that do not
-    count included. spread: standard deviation of the repetitions' means (0..1), None for a single one.
+    scores: 1.0 solved, 0.0 not; values: the environment's own, 0..1; trajectories: ids of the episodes that
+    count. calls, seconds (summed over episodes) and usage cover all that was done for the tasks, trials that
+    do not count included. spread: standard deviation of the repetitions' means (0..1), None for a single one.
     model: what played, "" = unknown. Fields with a default are empty in rows of versions that lacked them.
     """
 

@@ -1,4 +1,4 @@
-"""The front door: settings and profile, what is refused before the first call, sessions, replay, export."""
+"""The front door: what is refused before the first call, a run from start to end, replay, export."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from roleagent_lite.config import RunConfig, from_mapping
+from roleagent_lite.config import from_mapping
 from roleagent_lite.errors import BudgetStop, ConfigError
-from roleagent_lite.jobs import EvolveResult, _prompts, evaluate, evolve, export, profile, settings
+from roleagent_lite.jobs import EvolveResult, evaluate, evolve, export
 from roleagent_lite.store import Run
 from roleagent_lite.types import Progress, Reply, Request, Usage
 from tests.evolve import kitchen
@@ -20,57 +20,6 @@ from tests.scripted_world import LESSON, provider, rule
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> EvolveResult:
     return run_kitchen(tmp_path_factory.mktemp("done"), {"evolve": {"test": 5}})
-
-
-# --- settings ---
-
-
-def test_flags_win_and_what_is_not_set_is_left_to_defaults() -> None:
-    config = settings(
-        from_mapping({"model": "openai/x", "agent": "choose"}), agent="random", tasks=Path("a.jsonl")
-    )
-    assert (config.model, config.agent, config.tasks) == ("openai/x", "random", "a.jsonl")
-    assert config.evolve == RunConfig().evolve and not config.limits.replay
-    assert settings(None, replay=True).limits.replay
-
-
-def test_a_mapping_will_do_and_names_what_it_does_not_know() -> None:
-    config = settings({"model": "openai/x", "evolve": {"rounds": 3}}, agent="random")
-    assert (config.model, config.evolve.rounds, config.agent) == ("openai/x", 3, "random")
-    with pytest.raises(ConfigError, match=r"unknown setting 'evolve\.ronds'; did you mean 'rounds'"):
-        settings({"evolve": {"ronds": 3}})
-
-
-@pytest.mark.parametrize(("model", "choose"), [("embedded", True), ("openai/x", False)])
-def test_a_prompt_file_stands_over_the_prompts_of_the_agents_model(
-    model: str, choose: bool, tmp_path: Path
-) -> None:
-    file = tmp_path / "mine.txt"
-    file.write_text("Look before you leap.", encoding="utf-8")
-    as_setting = _prompts(settings({"model": model, "prompts": str(file)}), None)  # as --prompt does it
-    as_argument = _prompts(settings({"model": model}), file)
-    assert as_setting == as_argument
-    assert as_setting.seed_set().texts["act.instructions"] == "Look before you leap."
-    assert ("choose" in as_setting.modules) is choose, "the embedded model keeps its short prompts"
-
-
-def test_the_profile_goes_under_what_the_user_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    folder = tmp_path / "prompts" / "embedded"
-    folder.mkdir(parents=True)
-    (folder / "profile.toml").write_text(
-        'agent = "choose"\n[evolve]\nrounds = 2\ngroup = 3\n', encoding="utf-8"
-    )
-    monkeypatch.setattr("roleagent_lite.content.room", lambda name: tmp_path / name)
-    config = settings(from_mapping({"model": "embedded:x.gguf", "evolve": {"group": 4}}))
-    assert (config.agent, config.evolve.rounds, config.evolve.group) == ("choose", 2, 4)
-    assert settings(from_mapping({"model": "openai/x"})).evolve.rounds == RunConfig().evolve.rounds
-    mixed = from_mapping({"model": "openai/x", "models": {"agent": "embedded"}})
-    assert settings(mixed).evolve.rounds == 2
-    assert settings(config) == config
-
-
-def test_other_models_have_no_profile() -> None:
-    assert profile("openai/embedded") == {}
 
 
 # --- refused before the first call ---

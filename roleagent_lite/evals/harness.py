@@ -57,7 +57,7 @@ def usage_of(run: Run, played: Iterable[Trajectory]) -> Usage:
     return Usage(**whole, dollars=total["dollars"])
 
 
-async def evaluate(
+async def score_agent(
     *,
     agent: Agent,
     tasks: Sequence[Task],

@@ -6,18 +6,17 @@ Owns the choice of the pair and the wording of a verdict. Leaves out the tests t
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from roleagent_lite.report.gather import Facts, Share, Tally, share
-from roleagent_lite.stats import Paired, detectable_effect, paired_difference
-
-NOISE = 0.05  # two-sided p from which a difference on the sealed tasks is called beyond noise
+from roleagent_lite.stats import Paired, detectable_effect, paired_difference, points, verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`second` against `first` on tasks that were scored for both, and their success there. `difference` in
-    -1..1; `p` two-sided, exact; `sees`: for the same two-sided test."""
+    """`second` against `first` on tasks that were scored for both, and their success there; `sees` is for the
+    same two-sided test."""
 
     split: str
     first: str
@@ -26,16 +25,15 @@ class Comparison:
     second_name: str
     first_success: Share
     second_success: Share
-    n: int
-    wins: int
-    losses: int
-    ties: int
-    difference: float
-    low: float | None
-    high: float | None
-    p: float
+    paired: Paired
     sees: str
     words: str
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain values; those of the pair (n, wins, losses, ties, difference, p, ...) lie among them."""
+        data = asdict(self)
+        pair = data.pop("paired")
+        return {**data, **pair}
 
 
 def task_scores(tally: Tally) -> dict[str, float | None]:
@@ -52,27 +50,6 @@ def on(tally: Tally, tasks: Collection[str]) -> Share:
     """Success over the scored rollouts of these tasks alone."""
     won = [w for key, w in tally.won.items() if w is not None and key.rsplit("#", 1)[0] in tasks]
     return share(sum(won), len(won))
-
-
-def _points(value: float) -> str:
-    return f"{100 * value:+.0f} percentage points"
-
-
-def verdict(paired: Paired, first: str, second: str) -> str:
-    """One sentence: better, worse, or not beyond noise; never a winner where p is at or over the border."""
-    if paired.differs < NOISE:
-        side = "more" if paired.wins > paired.losses else "fewer"
-        return (
-            f"The {second} solved {side} tasks than the {first}, and that is more than noise "
-            f"(two-sided p = {paired.differs:.3f})."
-        )
-    if paired.wins == paired.losses == 0:
-        return f"The {second} and the {first} ended alike on every task: no difference was seen."
-    claim = "better" if paired.difference > 0 else "worse" if paired.difference < 0 else "any different"
-    return (
-        f"The difference is not beyond noise (two-sided p = {paired.differs:.2f}): "
-        f"this run does not show that the {second} is {claim}."
-    )
 
 
 def compare(first: Tally, second: Tally, first_name: str, second_name: str) -> Comparison | None:
@@ -92,18 +69,24 @@ def compare(first: Tally, second: Tally, first_name: str, second_name: str) -> C
     words = (
         f"On the {paired.n} {seal}{first.split} tasks that both played, "
         f"the {first_name} solved {one.k} of {one.n} and the {second_name} "
-        f"{two.k} of {two.n}: {_points(paired.difference)} "
+        f"{two.k} of {two.n}: {points(paired.difference)} "
         f"(95 % interval {span}). The {second_name} did better on {paired.wins} of them, worse on "
         f"{paired.losses}, and the same on {paired.ties}. "
         + verdict(paired, first_name, second_name)
         + f" What this many tasks can see: {sees}."
     )
     return Comparison(
-        first.split, first.prompt_set, second.prompt_set, first_name, second_name,
-        one, two, paired.n, paired.wins, paired.losses, paired.ties,
-        paired.difference, paired.low, paired.high,
-        paired.differs, sees, words,
-    )  # fmt: skip
+        first.split,
+        first.prompt_set,
+        second.prompt_set,
+        first_name,
+        second_name,
+        one,
+        two,
+        paired,
+        sees,
+        words,
+    )
 
 
 def seed_id(facts: Facts) -> str | None:

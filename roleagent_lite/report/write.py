@@ -16,13 +16,15 @@ import roleagent_lite.report.foresight as foresight
 import roleagent_lite.report.means as means
 import roleagent_lite.report.results as results
 from roleagent_lite.errors import RoleAgentError
-from roleagent_lite.redact import scrub
+from roleagent_lite.redact import clean, scrub
 from roleagent_lite.report.compare import Comparison, final_id, sealed, seed_id
 from roleagent_lite.report.gather import Facts, Tally, gather
 from roleagent_lite.report.markdown import plain
 from roleagent_lite.store import Run
-from roleagent_lite.types import ROLES, PromptSet
+from roleagent_lite.types import ROLES, PromptSet, Result
 from roleagent_lite.wia.fidelity import Fidelity
+
+SCHEMA = 1  # of report.json; changes when a field that is there changes its meaning or goes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Report:
         """The JSON twin: plain values; None = unknown."""
         facts = self.facts
         return {
+            "schema": SCHEMA,
             "run": self.name,
             "status": "finished" if facts.finished else "partial",
             "config": self.run.config.model_dump(mode="json"),
@@ -49,8 +52,9 @@ class Report:
             "seed": seed_id(facts),
             "final": final_id(facts),
             "choice": facts.final.get("reason"),
-            "sealed": asdict(self.sealed) if self.sealed else None,
+            "sealed": self.sealed.as_data() if self.sealed else None,
             "systems": [_system(t, facts) for t in facts.tallies.values()],
+            "results": [_result(r) for r in self.run.results],
             "outcomes": {
                 split: [{"kind": k, "reason": r, "n": n} for (k, r), n in sorted(counts.items())]
                 for split, counts in facts.outcomes.items()
@@ -83,6 +87,12 @@ def _system(tally: Tally, facts: Facts) -> dict[str, Any]:
     }
 
 
+def _result(result: Result) -> dict[str, Any]:
+    """A scored system without its rows by task, which results.jsonl holds."""
+    data = asdict(result)
+    return {key: value for key, value in data.items() if key not in ("scores", "values", "trajectories")}
+
+
 def build(run: Run) -> Report:
     """Read everything once. Raises RoleAgentError where a table is damaged."""
     facts = gather(run)
@@ -102,7 +112,8 @@ def build(run: Run) -> Report:
     )
 
 
-def _settings(report: Report) -> list[tuple[str, str]]:
+def settings_rows(report: Report) -> list[tuple[str, str]]:
+    """What the run played, by name of the setting; "" = the run does not say."""
     config, facts = report.run.config, report.facts
     counts = ", ".join(
         f"{facts.task_counts[s]} {s}" for s in ("train", "dev", "test") if facts.task_counts[s]
@@ -141,7 +152,7 @@ def sections(report: Report) -> list[tuple[str, list[str]]]:
         ]
     broken = results.error_lines(facts)
     return [
-        ("What was run", [results.what_was_run(facts, _settings(report))]),
+        ("What was run", [results.what_was_run(facts, settings_rows(report))]),
         ("Success", [results.success_tables(facts), _picture(report, "success.svg", "Success by round")]),
         ("By task type (sealed tasks)", [results.type_table(facts)]),
         (
@@ -214,12 +225,16 @@ def write_report(run_dir: Path) -> Path:
     RoleAgentError where a table is damaged or the disk is full.
     """
     with Run.open(Path(run_dir)) as run:
-        report = build(run)
-        for name, svg in report.plots.items():
-            _save(run.dir / name, scrub(svg))
-        _save(
-            run.dir / "report.json", scrub(json.dumps(report.as_data(), ensure_ascii=False, indent=1)) + "\n"
-        )
-        path = run.dir / "report.md"
-        _save(path, render(report))
-        return path
+        return save_files(build(run))
+
+
+def save_files(report: Report) -> Path:
+    """What `write_report` writes, of a report that is built; the path of report.md."""
+    folder = report.run.dir
+    for name, svg in report.plots.items():
+        _save(folder / name, scrub(svg))
+    data = json.dumps(clean(report.as_data()), ensure_ascii=False, indent=1)
+    _save(folder / "report.json", data + "\n")
+    path = folder / "report.md"
+    _save(path, render(report))
+    return path

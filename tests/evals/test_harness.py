@@ -13,7 +13,7 @@ from roleagent_lite.agents import make_agent
 from roleagent_lite.ask import Asker, load_prompts
 from roleagent_lite.config import RunConfig, from_mapping
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.evals.harness import evaluate, result_of, usage_of
+from roleagent_lite.evals.harness import result_of, score_agent, usage_of
 from roleagent_lite.lm.pool import open_models
 from roleagent_lite.lm.scripted import ScriptedModel
 from roleagent_lite.store import Run
@@ -93,7 +93,7 @@ async def scored(
     with Run.create(path, config) as run:
         roles = ("agent", "world", "reflector", "judge")
         async with open_models(config, run, overrides=dict.fromkeys(roles, model)) as pool:  # type: ignore[arg-type]
-            found = await evaluate(
+            found = await score_agent(
                 agent=make_agent("generate", Asker(pool, prompts), prompts.seed_set(), config.wia),
                 tasks=tasks, run=run, models=pool, config=config, suite="test", system="seed", round=3,
                 **how,  # type: ignore[arg-type]
