@@ -82,6 +82,15 @@ class ReplyError(RoleAgentError):
         self.call_ids = call_ids
 
 
+class EpisodeEnd(RoleAgentError):
+    """Who plays an episode ends it here: `reason` (budget, gave_up). It counts as it was played so far."""
+
+    def __init__(self, reason: str, message: str, call_ids: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.call_ids = call_ids
+
+
 class EnvironmentFault(RoleAgentError):
     """An environment raised, or answered in a shape that is not the protocol's."""
 

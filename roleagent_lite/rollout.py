@@ -1,218 +1,102 @@
 """Plays one task, or many at once under a visible cap. A failed rollout is data; a broken system raises.
 
-Owns the loop of an episode, the mapping of near misses, the notes to the agent, what ends an episode and the
-one border at which an environment's exceptions become an outcome. Leaves out what an agent does (agents),
-what an environment does (envs) and every judgement on a trajectory (wia, aiw).
+Owns what becomes of an episode: a Trajectory, whatever its end, and the order and number of those in play.
+Leaves out the episode itself (stage), what an agent does (agents), what an environment does (envs) and every
+judgement on a trajectory (wia, aiw).
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from roleagent_lite.ask import free_form, near_miss
 from roleagent_lite.config import Wia
-from roleagent_lite.envs import registry
-from roleagent_lite.errors import BudgetStop, ConfigError, EnvironmentFault, MissingExtra, ReplyError
-from roleagent_lite.redact import clean, scrub
+from roleagent_lite.errors import BudgetStop, EnvironmentFault, EpisodeEnd, ReplyError
+from roleagent_lite.redact import scrub
+from roleagent_lite.stage import Episode, Stage, admitted, completed, note_on, repeats, trajectory_id
 from roleagent_lite.store import Run
-from roleagent_lite.types import (
-    Agent,
-    Decision,
-    Environment,
-    Listener,
-    Observation,
-    Outcome,
-    Progress,
-    PromptSet,
-    Step,
-    Task,
-    Trajectory,
-    Transition,
-    View,
-)
+from roleagent_lite.types import Agent, Listener, Outcome, Progress, PromptSet, Trajectory
 
-NOTE_AFTER = 3  # equal steps (or equal cycles of 2 or 3 steps) before the agent is told
-STOP_AFTER = 6  # and before the episode ends as a loop
-_CYCLES = (1, 2, 3)  # steps in a cycle
-T = TypeVar("T")
+__all__ = [
+    "Episode",
+    "admitted",
+    "completed",
+    "irreproducible",
+    "note_on",
+    "perform",
+    "play",
+    "play_many",
+    "repeats",
+    "trajectory_id",
+]
+
+Script = Callable[[Stage], Awaitable[Outcome]]
 
 
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """What is to be played. max_steps and horizon 0 = from the environment and the share in `wia`."""
+async def perform(
+    script: Script, episode: Episode, *, name: str, prompt_set: PromptSet, model_name: str
+) -> Trajectory:
+    """Opens a stage, lets `script` play on it, and makes what comes of it a Trajectory, whatever the end is.
 
-    task: Task
-    round: int
-    rollout: int
-    temperature: float
-    predict: bool = True
-    arm: str = "none"
-    max_steps: int = 0
-    horizon: int = 0
-
-
-def trajectory_id(episode: Episode, prompt_set: PromptSet) -> str:
-    """`round/promptset8/task#rollout`."""
-    return f"{episode.round}/{prompt_set.id[:8]}/{episode.task.id}#{episode.rollout}"
-
-
-def completed(episode: Episode, wia: Wia) -> Episode:
-    """`episode` with step limit and horizon filled in; the horizon is the paper's Table 4, rounded half up,
-    as `wia.horizon` has it (that room stands beside this one; a test holds the two together).
-    Raises ConfigError for an unknown environment."""
-    limit = episode.max_steps or registry.spec(episode.task.env).max_steps(episode.task)
-    share = (Decimal(str(wia.horizon_share)) * limit).to_integral_value(rounding=ROUND_HALF_UP)
-    return replace(episode, max_steps=limit, horizon=episode.horizon or max(1, int(share)))
-
-
-class _Stage:
-    """An environment behind the border: what it raises comes out as EnvironmentFault."""
-
-    def __init__(self, blocking: bool) -> None:
-        self._blocking = blocking
-        self._env: Environment | None = None
-
-    async def _guarded(self, call: Callable[..., T], *arguments: Any) -> T:
-        try:
-            return await asyncio.to_thread(call, *arguments) if self._blocking else call(*arguments)
-        except (EnvironmentFault, ConfigError, MissingExtra):
-            raise
-        except Exception as error:
-            raise EnvironmentFault(f"{type(error).__name__}: {error}") from error
-
-    async def open(self, task: Task) -> Observation:
-        self._env = await self._guarded(registry.make, task)
-        seen = await self._guarded(self._env.observe)
-        # What is used is what is stored, so that a resume, which reads it there, asks the same.
-        return replace(seen, text=clean(seen.text))
-
-    async def step(self, action: str) -> Transition:
-        assert self._env is not None
-        came = await self._guarded(self._env.step, action)
-        if not isinstance(came, Transition) or not math.isfinite(came.reward):
-            raise EnvironmentFault(
-                f"step() returned {came!r:.200}; a Transition with a finite reward is needed"
-            )
-        return replace(came, observation=replace(came.observation, text=clean(came.observation.text)))
-
-    async def score(self) -> float:
-        assert self._env is not None
-        value = float(await self._guarded(self._env.score))
-        if not 0.0 <= value <= 1.0:
-            raise EnvironmentFault(f"score() returned {value}; a number from 0 to 1 is needed")
-        return value
-
-    async def close(self) -> None:
-        if self._env is not None:
-            await self._guarded(self._env.close)
-
-
-def repeats(steps: Sequence[Step]) -> int:
-    """How often the last step, or the last cycle of two or three steps, was repeated without effect.
-
-    Steps are equal if action, outcome and the state before them (where the environment keys it) are.
+    episode: completed (see `completed`); name: the trajectory's id, and the sample of its requests. What
+    `script` returns is the outcome. Raises what ends a run: FatalModelError, BudgetStop, ConfigError.
     """
-    marks = [(s.action, s.outcome, s.state_key) for s in steps[-STOP_AFTER * _CYCLES[-1] :]]
-    most = min(1, len(marks))
-    for size in _CYCLES:
-        cycle, count = marks[-size:], 0
-        while (
-            len(cycle) == size and marks[len(marks) - size * (count + 1) : len(marks) - size * count] == cycle
-        ):
-            count += 1
-        most = max(most, count)
-    return most
-
-
-def note_on(steps: Sequence[Step]) -> str:
-    """What the agent is told about its last step; "" if nothing was wrong."""
-    if not steps:
-        return ""
-    notes = []
-    if not steps[-1].valid:
-        notes.append(f"Your last action '{steps[-1].action}' is not admissible here and changed nothing.")
-    times = repeats(steps)
-    if times >= NOTE_AFTER:
-        notes.append(f"You have done the same {times} times without effect. Do something else.")
-    return "\n".join(notes)
-
-
-def admitted(said: str, admissible: tuple[str, ...]) -> tuple[str, bool]:
-    """(what the environment gets, whether it is admissible) by the rule of `ask.match`."""
-    if not admissible:
-        return free_form(said), True
-    meant = near_miss(said, admissible)
-    return (meant, True) if meant is not None else (free_form(said), False)
-
-
-@dataclass(slots=True)
-class _Record:
-    """What has happened so far; survives the exception that ends an episode."""
-
-    steps: list[Step] = field(default_factory=list)
-    seen: Observation = field(default_factory=lambda: Observation(""))
-    score: float = 0.0
-
-
-async def _episode(agent: Agent, episode: Episode, stage: _Stage, record: _Record, sample: str) -> Outcome:
-    shown = registry.spec(episode.task.env).history
-    record.seen = await stage.open(episode.task)
-    for number in range(1, episode.max_steps + 1):
-        view = View(
-            task=episode.task,
-            observation=record.seen,
-            history=tuple(record.steps[-shown:]) if shown else (),
-            step=number,
-            max_steps=episode.max_steps,
-            horizon=episode.horizon,
-            temperature=episode.temperature,
-            sample=sample,
-            predict=episode.predict,
-            note=note_on(record.steps),
-        )
-        decision = await agent.act(view)
-        came = await _move(decision, episode.horizon, stage, record)
-        record.score = await stage.score() if came.done or number == episode.max_steps else 0.0
-        if record.score >= 1.0:
-            return Outcome("solved")
-        if came.done:
-            return Outcome("failed", "lost")
-        if repeats(record.steps) >= STOP_AFTER:
-            record.score = await stage.score()
-            return Outcome("solved") if record.score >= 1.0 else Outcome("failed", "loop")
-    return Outcome("failed", "step_limit")
-
-
-async def _move(decision: Decision, horizon: int, stage: _Stage, record: _Record) -> Transition:
-    before = record.seen
-    action, allowed = admitted(decision.action, before.admissible)
-    if not action:
-        raise ReplyError("bad_format", "empty action", "the agent gave no action", decision.call_ids)
-    came = await stage.step(action)
-    record.steps.append(
-        Step(
-            observation=before.text,
-            action=action,
-            outcome=came.observation.text,
-            reward=came.reward,
-            state_key=before.state_key,
-            admissible=before.admissible,
-            thought=decision.thought,
-            predictions=decision.predictions[:horizon],
-            said=decision.said,
-            valid=came.valid and allowed,
-            call_ids=decision.call_ids,
-        )
+    started = time.monotonic()
+    stage = Stage(episode, name)
+    error: str | None = None
+    other: tuple[str, ...] = ()
+    try:
+        await stage.open()
+        outcome = await script(stage)
+    except EpisodeEnd as end:
+        outcome, error, other = await _ended(stage, end)
+    except ReplyError as fault:
+        outcome, error = Outcome(fault.kind, fault.reason), scrub(str(fault))  # type: ignore[arg-type]
+        other = fault.call_ids
+    except EnvironmentFault as fault:
+        outcome, error = _broken(fault)
+    finally:
+        try:
+            await stage.close()
+        except EnvironmentFault as fault:
+            error = error or scrub(f"close() failed: {fault}")
+    return Trajectory(
+        id=name,
+        task=episode.task.id,
+        prompt_set=prompt_set.id,
+        model=model_name,
+        round=episode.round,
+        rollout=episode.rollout,
+        split=episode.task.split,
+        steps=tuple(stage.steps),
+        score=stage.score if outcome.kind in ("solved", "failed") else 0.0,
+        outcome=outcome,
+        arm=episode.arm,
+        max_steps=episode.max_steps,
+        final_state_key=stage.seen.state_key,
+        error=error,
+        seconds=time.monotonic() - started,
+        other_calls=other,
     )
-    record.seen = came.observation
-    return came
+
+
+async def _ended(stage: Stage, end: EpisodeEnd) -> tuple[Outcome, str | None, tuple[str, ...]]:
+    """An episode that its player ended counts as it was played until then."""
+    try:
+        stage.score = await stage.settle()
+    except EnvironmentFault as fault:
+        return *_broken(fault), end.call_ids
+    outcome = Outcome("solved") if stage.score >= 1.0 else Outcome("failed", end.reason)
+    return outcome, scrub(str(end)), end.call_ids
+
+
+def _broken(fault: EnvironmentFault) -> tuple[Outcome, str]:
+    return (
+        Outcome("infrastructure_error", "environment"),
+        scrub("".join(traceback.format_exception(fault))),
+    )
 
 
 async def play(agent: Agent, episode: Episode, *, model_name: str, wia: Wia | None = None) -> Trajectory:
@@ -224,40 +108,16 @@ async def play(agent: Agent, episode: Episode, *, model_name: str, wia: Wia | No
 
     Raises what ends a run: FatalModelError, BudgetStop, ConfigError.
     """
-    started = time.monotonic()
     episode = completed(episode, wia or Wia())
     name = trajectory_id(episode, agent.prompt_set)
-    stage = _Stage(bool(getattr(registry.spec(episode.task.env), "blocking", False)))
-    record, error = _Record(), None
-    try:
-        outcome = await _episode(agent, episode, stage, record, name)
-    except ReplyError as fault:
-        outcome, error = Outcome(fault.kind, fault.reason), scrub(str(fault))  # type: ignore[arg-type]
-    except EnvironmentFault as fault:
-        outcome = Outcome("infrastructure_error", "environment")
-        error = scrub("".join(traceback.format_exception(fault)))
-    finally:
-        try:
-            await stage.close()
-        except EnvironmentFault as fault:
-            error = error or scrub(f"close() failed: {fault}")
-    return Trajectory(
-        id=name,
-        task=episode.task.id,
-        prompt_set=agent.prompt_set.id,
-        model=model_name,
-        round=episode.round,
-        rollout=episode.rollout,
-        split=episode.task.split,
-        steps=tuple(record.steps),
-        score=record.score if outcome.kind in ("solved", "failed") else 0.0,
-        outcome=outcome,
-        arm=episode.arm,
-        max_steps=episode.max_steps,
-        final_state_key=record.seen.state_key,
-        error=error,
-        seconds=time.monotonic() - started,
-    )
+
+    async def script(stage: Stage) -> Outcome:
+        while True:
+            outcome = await stage.move(await agent.act(stage.view()))
+            if outcome is not None:
+                return outcome
+
+    return await perform(script, episode, name=name, prompt_set=agent.prompt_set, model_name=model_name)
 
 
 def irreproducible(trajectories: Iterable[Trajectory]) -> set[str]:

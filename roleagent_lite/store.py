@@ -2,7 +2,8 @@
 
 One record a line, schema number in each. A torn last line (a kill) is cut off at open and counted, so that
 the record is redone. Rows are written once by key: a second `put` of the same key is a no-op, which makes
-resume the same program as the first run. Nothing here is ever unpickled.
+resume the same program as the first run. Nothing here is ever unpickled. Only keys and offsets stay in
+memory, and a reader has those of the tables that it asks for.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.redact import clean, harmless, register_url
 
 SCHEMA = 1
+# How a record begins whose key needs no escapes: the rest of the line is looked at when it is read.
+_HEAD = re.compile(rb'\{"v":%d,"key":"([^"\\\x00-\x1f]*)","row":' % SCHEMA)
+_CHUNK = 1 << 16
 T = TypeVar("T")
 
 
@@ -56,19 +61,28 @@ class Table(Generic[T]):
                 if not line.endswith(b"\n"):
                     self.torn, self._end = len(line), good
                     break
-                try:
-                    row = json.loads(line)
-                    if row["v"] != SCHEMA:
-                        raise ConfigError(
-                            f"{self.path} line {number} has schema {row['v']}, this version reads {SCHEMA}; "
-                            "use the version that wrote the run"
-                        )
-                    self._offsets[row["key"]] = good
-                except (ValueError, KeyError, TypeError) as error:
-                    raise RoleAgentError(
-                        f"{self.path} line {number} is damaged ({error}); delete that line to redo its record"
-                    ) from None
+                self._offsets[self._key_in(line, number)] = good
                 good += len(line)
+
+    def _key_in(self, line: bytes, number: int) -> str:
+        head = _HEAD.match(line)
+        try:
+            if head is not None and line.endswith(b"}\n"):
+                return head[1].decode("utf-8")
+            row = json.loads(line)
+            if row["v"] != SCHEMA:
+                raise ConfigError(
+                    f"{self.path} line {number} has schema {row['v']}, this version reads {SCHEMA}; "
+                    "use the version that wrote the run"
+                )
+            return str(row["key"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._damaged(number, error) from None
+
+    def _damaged(self, number: int, error: Exception) -> RoleAgentError:
+        return RoleAgentError(
+            f"{self.path} line {number} is damaged ({error}); delete that line to redo its record"
+        )
 
     def _encode(self, key: str, row: T) -> bytes:
         plain = self._adapter.dump_python(row, mode="json")
@@ -141,13 +155,25 @@ class Table(Generic[T]):
             if self._in is None:
                 self._in = self.path.open("rb")
             self._in.seek(offset)
-            return self._decode(self._in.readline())
+            line = self._in.readline()
+        return self._decode(line, offset)
 
-    def _decode(self, line: bytes) -> T:
+    def _decode(self, line: bytes, offset: int) -> T:
         try:
             return self._adapter.validate_python(json.loads(line)["row"])
         except ValidationError as error:
             raise RoleAgentError(f"{self.path}: a record is not of this version's shape: {error}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._damaged(self._number(offset), error) from None
+
+    def _number(self, offset: int) -> int:
+        """Which line begins at `offset`, from 1."""
+        number = 1
+        with self.path.open("rb") as file:
+            while offset > 0 and (data := file.read(min(offset, _CHUNK))):
+                number += data.count(b"\n")
+                offset -= len(data)
+        return number
 
     def keys(self) -> list[str]:
         return list(self._offsets)
@@ -185,6 +211,7 @@ _TABLES: dict[str, tuple[Any, Callable[[Any], str]]] = {
     "dispatched": (Event, lambda r: r.key),
     "calls": (nouns.Call, lambda r: r.id),
     "trajectories": (nouns.Trajectory, lambda r: r.id),
+    "trials": (nouns.Trajectory, lambda r: r.id),
     "credits": (nouns.Credit, lambda r: r.trajectory),
     "diagnoses": (nouns.Diagnosis, lambda r: r.trajectory),
     "prompt_sets": (nouns.PromptSet, lambda r: r.id),
@@ -196,7 +223,7 @@ _TABLES: dict[str, tuple[Any, Callable[[Any], str]]] = {
 class Run:
     """A run directory, open for reading or (one process at a time) for writing.
 
-    Attributes tasks, dispatched, calls, trajectories, credits, diagnoses, prompt_sets, results, events are
+    Attributes tasks, dispatched, calls, trajectories, trials, credits, diagnoses, prompt_sets, results, events are
     Tables. `config` is the resolved RunConfig saved in config.toml.
     """
 
@@ -204,6 +231,7 @@ class Run:
     dispatched: Table[Event]
     calls: Table[nouns.Call]
     trajectories: Table[nouns.Trajectory]
+    trials: Table[nouns.Trajectory]
     credits: Table[nouns.Credit]
     diagnoses: Table[nouns.Diagnosis]
     prompt_sets: Table[nouns.PromptSet]
@@ -214,8 +242,23 @@ class Run:
         self.dir = path
         self.config = config
         self._lock = lock
-        for name, (kind, key) in _TABLES.items():
-            setattr(self, name, Table(path / f"{name}.jsonl", kind, key))
+        self._opening = threading.Lock()
+        if lock is not None:  # who writes needs every table, and is told of damage before the first call
+            for name in _TABLES:
+                getattr(self, name)
+
+    def __getattr__(self, name: str) -> Table[Any]:
+        """A table, when it is asked for the first time."""
+        if name not in _TABLES:
+            raise AttributeError(f"a run has no '{name}'")
+        with self._opening:
+            if name not in self.__dict__:
+                self.__dict__[name] = Table(self._path(name), *_TABLES[name])
+            table: Table[Any] = self.__dict__[name]
+            return table
+
+    def _path(self, name: str) -> Path:
+        return self.dir / f"{name}.jsonl"
 
     @property
     def name(self) -> str:
@@ -224,7 +267,8 @@ class Run:
     @property
     def torn(self) -> dict[str, int]:
         """Tables whose last line was half written, with the bytes that were dropped."""
-        return {n: getattr(self, n).torn for n in _TABLES if getattr(self, n).torn}
+        found = {n: self.__dict__[n].torn if n in self.__dict__ else _torn(self._path(n)) for n in _TABLES}
+        return {name: size for name, size in found.items() if size}
 
     @classmethod
     def create(cls, path: Path, config: RunConfig) -> Run:
@@ -278,11 +322,19 @@ class Run:
         """new, interrupted or finished."""
         if "finished" in self.events:
             return "finished"
-        return "interrupted" if len(self.dispatched) or len(self.trajectories) else "new"
+        return "interrupted" if self._begun("dispatched") or self._begun("trajectories") else "new"
+
+    def _begun(self, name: str) -> bool:
+        """Whether a table holds a record, without reading it."""
+        if name in self.__dict__:
+            return bool(len(self.__dict__[name]))
+        path = self._path(name)
+        return path.is_file() and path.stat().st_size > _torn(path)
 
     def close(self) -> None:
         for name in _TABLES:
-            getattr(self, name).close()
+            if name in self.__dict__:
+                self.__dict__[name].close()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -292,6 +344,22 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _torn(path: Path) -> int:
+    """Bytes behind the last line end of a file: half a record."""
+    if not path.is_file():
+        return 0
+    with path.open("rb") as file:
+        size = end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - _CHUNK)
+            file.seek(start)
+            at = file.read(end - start).rfind(b"\n")
+            if at >= 0:
+                return size - (start + at + 1)
+            end = start
+    return size
 
 
 def _take_lock(path: Path) -> IO[str]:

@@ -24,8 +24,6 @@ from roleagent_lite.errors import (
 from roleagent_lite.lm.retry import Breaker, Retried
 from roleagent_lite.lm.scripted import ScriptedModel
 from roleagent_lite.rollout import (
-    NOTE_AFTER,
-    STOP_AFTER,
     Episode,
     admitted,
     completed,
@@ -36,6 +34,7 @@ from roleagent_lite.rollout import (
     repeats,
     trajectory_id,
 )
+from roleagent_lite.stage import NOTE_AFTER, STOP_AFTER
 from roleagent_lite.store import Run
 from roleagent_lite.types import (
     Agent,

@@ -70,14 +70,28 @@ def segments(text: str, horizon: int) -> tuple[str | None, ...]:
     return tuple(found + [None] * (horizon - len(found)))
 
 
+def nearest_demonstrations(prompt_set: PromptSet, goal: str) -> PromptSet:
+    """The prompt set with only those of its demonstrations that are most like the goal."""
+    every = prompt_set.texts.get(_DEMONSTRATIONS)
+    if not every:
+        return prompt_set
+    return make_prompt_set({**prompt_set.texts, _DEMONSTRATIONS: alike(every, goal, SHOWN)})
+
+
 class ChooseAgent:
     """`rule`: mean or pmi. Scores and predictions are functions of what is shown, so each is asked once.
 
-    `predict` off = no predictions; together and separate are the same here: one request of its own.
+    `predict` off = no predictions; together and separate are the same here: one request of its own. `seed`:
+    of the draws at a temperature.
     """
 
     def __init__(
-        self, asker: Asker, prompt_set: PromptSet, predict: Predict = "together", rule: str = "mean"
+        self,
+        asker: Asker,
+        prompt_set: PromptSet,
+        predict: Predict = "together",
+        rule: str = "mean",
+        seed: int = 0,
     ) -> None:
         if rule not in RULES:
             raise ConfigError(f"no rule '{rule}' to choose by{nearest(rule, RULES)}")
@@ -85,6 +99,7 @@ class ChooseAgent:
         self._asker = asker
         self._predict = predict
         self._rule = rule
+        self._seed = seed
         self._asked = _asked.setdefault(asker, {})
         self._moves: dict[str, list[str]] = {}  # of each episode, by its sample
 
@@ -96,7 +111,7 @@ class ChooseAgent:
                 f"the agent 'choose' cannot play '{view.task.env}': that environment lists no admissible "
                 "actions; use the agent 'generate'"
             )
-        shown, texts = view_inputs(view), self._texts_for(view.task.goal)
+        shown, texts = view_inputs(view), nearest_demonstrations(self.prompt_set, view.task.goal)
         answer = await self._scored("choose", shown, texts, actions)
         assert answer.scores is not None
         priors = await self._priors(actions) if self._rule == "pmi" else ()
@@ -105,7 +120,7 @@ class ChooseAgent:
             self._moves[view.sample] = []
         moves = self._moves.setdefault(view.sample, [])
         values = [v - REPEAT * moves.count(a) for v, a in zip(values, actions, strict=True)]
-        action = actions[draw(values, view.temperature, f"{view.sample}/{view.step}")]
+        action = actions[draw(values, view.temperature, f"{self._seed}/{view.sample}/{view.step}")]
         moves.append(action)
         decision = Decision(action=action, said=action, call_ids=answer.call_ids)
         horizon = view.horizon if view.predict and self._predict != "off" else 0
@@ -114,13 +129,6 @@ class ChooseAgent:
         if "foretell" not in self._asker.prompts.modules:
             return await foretell(self._asker, self.prompt_set, view, decision, horizon)
         return await self._foretold(shown | {"action": action}, texts, decision, horizon)
-
-    def _texts_for(self, goal: str) -> PromptSet:
-        """The prompt set with only those of its demonstrations that are most like the goal."""
-        every = self.prompt_set.texts.get(_DEMONSTRATIONS)
-        if not every:
-            return self.prompt_set
-        return make_prompt_set({**self.prompt_set.texts, _DEMONSTRATIONS: alike(every, goal, SHOWN)})
 
     async def _scored(
         self, module: str, offered: dict[str, str], prompt_set: PromptSet | None, actions: Sequence[str]
@@ -147,7 +155,10 @@ class ChooseAgent:
     async def _foretold(
         self, offered: dict[str, str], texts: PromptSet, decision: Decision, horizon: int
     ) -> Decision:
-        """`decision` with predictions read off the log that the model writes on; missing where it cannot."""
+        """`decision` with predictions read off the log that the model writes on.
+
+        Missing where the model writes nothing more or cannot; broken transport ends the step.
+        """
         file = self._asker.prompts.module("foretell")
         inputs = select(file, offered)
         stop = ("\n>", "\n\n") if horizon == 1 else ("\n\n",)
@@ -165,6 +176,8 @@ class ChooseAgent:
                 ),
             )
         except ReplyError as error:
+            if error.kind == "infrastructure_error" and error.reason != "empty reply":
+                raise
             return replace(
                 decision, predictions=(None,) * horizon, call_ids=decision.call_ids + error.call_ids
             )

@@ -28,7 +28,7 @@ def _choose(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int, rule: str 
             f"the agent 'choose' scores given actions, which {model.name} cannot; use --agent generate, "
             "or the embedded model"
         )
-    return ChooseAgent(asker, prompt_set, wia.predict, rule)
+    return ChooseAgent(asker, prompt_set, wia.predict, rule, seed)
 
 
 def _choose_pmi(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:
@@ -59,7 +59,7 @@ def make_agent(
 ) -> Agent:
     """An agent by name, or the user's own as `module:callable`. Raises ConfigError with the nearest name.
 
-    seed: of the draws that an agent makes itself ("random"); a model's sampling is the server's.
+    seed: of the draws that an agent makes itself (random, choose); a model's sampling is the server's.
     """
     if ":" in name:
         return ExternalAgent(load_callable(name), asker, prompt_set, name)

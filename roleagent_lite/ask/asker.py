@@ -79,6 +79,7 @@ class Asker:
         choices: Sequence[str] | None = None,
         stop: Sequence[str] = (),
         role: Role | None = None,
+        asks: int = ASKS,
     ) -> Answer:
         """One answer of `module`.
 
@@ -87,7 +88,7 @@ class Asker:
         temperature, max_tokens: None = the prompt file's, else 0 and the asker's. enums: allowed values by
         enum name. counts: length of list outputs, 0 = leave the output out. choices: candidate replies to be
         scored instead of generating. stop: texts at which a free reply ends. role: another role's model
-        instead of the file's.
+        instead of the file's. asks: 1 = no re-ask.
 
         Raises ReplyError (bad_format; cut_off with max_tokens, context, refused, filtered;
         infrastructure_error), FatalModelError and BudgetStop as they come, ConfigError for wrong inputs.
@@ -112,12 +113,12 @@ class Asker:
         if choices is None and envelope.outputs:
             form = schema(envelope.outputs, envelope.enums, envelope.counts)
             envelope.request = replace(request, schema=form)
-        return await self._exchange(envelope, inputs, self._wire(model))
+        return await self._exchange(envelope, inputs, self._wire(model), asks)
 
-    async def _exchange(self, envelope: Envelope, inputs: Mapping[str, str], wire: Wire) -> Answer:
+    async def _exchange(self, envelope: Envelope, inputs: Mapping[str, str], wire: Wire, asks: int) -> Answer:
         calls: tuple[str, ...] = ()
         problem = ""
-        for attempt in range(ASKS):
+        for attempt in range(asks):
             try:
                 parsed = await wire.send(envelope, inputs, self._signature(envelope.module))
             except ModelError as error:
@@ -130,13 +131,17 @@ class Asker:
             problem = _problem(parsed, reply, envelope, calls)
             if not problem:
                 return Answer(parsed.values, calls, reply.scores, reply.text, reply.reasoning)
-            if attempt + 1 < ASKS:
+            if attempt + 1 < asks:
                 envelope.turns = _turns(reply, problem, envelope)
         where = f"module '{envelope.module.name}'"
         if problem == _REFUSED:
-            raise ReplyError("cut_off", "refused", f"{where}: the model refused twice", calls)
+            times = " twice" if asks > 1 else ""
+            raise ReplyError("cut_off", "refused", f"{where}: the model refused{times}", calls)
         raise ReplyError(
-            "bad_format", "wrong form", f"{where}: no usable reply after the re-ask: {problem}", calls
+            "bad_format",
+            "wrong form",
+            f"{where}: no usable reply{' after the re-ask' if asks > 1 else ''}: {problem}",
+            calls,
         )
 
     def _module_texts(self, module: str, prompt_set: PromptSet | None) -> dict[str, str]:

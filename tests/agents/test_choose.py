@@ -171,6 +171,16 @@ async def test_equal_views_are_scored_and_foretold_once_also_side_by_side() -> N
     assert {request.sample for request in model.requests} == {"score", "foretell"}
 
 
+async def test_draws_follow_the_seed() -> None:
+    async def drawn(seed: int) -> list[str]:
+        agent = ChooseAgent(Scorer().asker, SEED, seed=seed)
+        return [(await agent.act(view(sample=f"e#{n}", predict=False))).action for n in range(30)]
+
+    first = await drawn(0)
+    assert first == await drawn(0) != await drawn(1)
+    assert len(set(first)) > 1
+
+
 async def test_a_failed_request_is_asked_again_by_the_next() -> None:
     model = Scorer()
     answer, fails = model.answer, [True]
@@ -275,6 +285,20 @@ async def test_a_world_that_cannot_be_foretold_leaves_the_action_in_force() -> N
     model = Scorer(foretold="")
     decision = await ChooseAgent(model.asker, SEED).act(view(horizon=2))
     assert decision.action and decision.predictions == (None, None)
+
+
+async def test_broken_transport_while_foretelling_ends_the_step() -> None:
+    model = Scorer()
+
+    def broken(request: Request) -> str | Reply:
+        if request.module == "foretell":
+            raise TransientModelError("overloaded")
+        return model.answer(request)
+
+    asker = Asker({"agent": ScriptedModel(broken, can_score=True)}, SMALL)
+    with pytest.raises(ReplyError) as caught:
+        await ChooseAgent(asker, SEED).act(view(horizon=1))
+    assert (caught.value.kind, caught.value.reason) == ("infrastructure_error", "provider")
 
 
 async def test_prompts_without_a_log_ask_the_module_predict() -> None:
