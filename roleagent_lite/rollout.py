@@ -11,6 +11,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from roleagent_lite.config import Wia
 from roleagent_lite.errors import BudgetStop, EnvironmentFault, EpisodeEnd, ReplyError
@@ -24,6 +25,7 @@ __all__ = [
     "admitted",
     "completed",
     "irreproducible",
+    "many",
     "note_on",
     "perform",
     "play",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 Script = Callable[[Stage], Awaitable[Outcome]]
+J = TypeVar("J")
 
 
 async def perform(
@@ -130,11 +133,11 @@ def irreproducible(trajectories: Iterable[Trajectory]) -> set[str]:
     return {task for task, seen in starts.items() if len(seen) > 1}
 
 
-def _odd(trajectory: Trajectory, episode: Episode) -> str:
+def _odd(trajectory: Trajectory, env: str) -> str:
     """A warning about an environment that contradicts itself, or ""."""
     if trajectory.solved and not sum(step.reward for step in trajectory.steps):
         return (
-            f"environment '{episode.task.env}' reports success without any reward: "
+            f"environment '{env}' reports success without any reward: "
             "wia has nothing to scale; let step() return the score as reward"
         )
     return ""
@@ -151,13 +154,37 @@ async def play_many(
     listener: Listener | None = None,
     stage: str = "train",
 ) -> list[Trajectory]:
-    """All trajectories in the order of `episodes`, at most `workers` at once.
+    """All trajectories of one agent in the order of `episodes`, as `many` plays them.
 
-    Those that `run` holds are taken from there; each new one is stored when it ends. The listener hears of
-    every finished episode, and once of an environment that contradicts itself, which is noted in the run.
-    The first exception (a fatal model error, an interrupt) cancels the other episodes, waits for them and is
-    raised. After BudgetStop the calls in flight, which are paid for, are let in and stored; each worker then
-    stops at its next call.
+    Those that `run` holds are taken from there; each new one is stored when it ends.
+    """
+
+    async def one(episode: Episode) -> Trajectory:
+        stored = run.trajectories.get(trajectory_id(episode, agent.prompt_set)) if run else None
+        return stored or await play(agent, episode, model_name=model_name, wia=wia)
+
+    return await many(
+        episodes, one, lambda e: e.task.env, run=run, workers=workers, listener=listener, stage=stage
+    )
+
+
+async def many(
+    jobs: Sequence[J],
+    play_one: Callable[[J], Awaitable[Trajectory]],
+    env: Callable[[J], str],
+    *,
+    run: Run | None = None,
+    workers: int,
+    listener: Listener | None = None,
+    stage: str = "train",
+) -> list[Trajectory]:
+    """The trajectory of each job in the order of `jobs`, at most `workers` at once, stored when they end.
+
+    play_one gives a job's trajectory; env names its environment. The listener hears of every finished
+    episode, and once of an environment that contradicts itself, which is noted in the run. The first exception
+    (a fatal model error, an interrupt) cancels the other episodes, waits for them and is raised. After
+    BudgetStop the calls in flight, which are paid for, are let in and stored; each worker then stops at its
+    next call.
     """
     done: dict[int, Trajectory] = {}
     spent = False
@@ -171,29 +198,28 @@ async def play_many(
             run.record(f"note/{note}", "note", {"text": note})
         if listener is not None:
             solved = sum(t.solved for t in done.values())
-            listener(Progress(stage, len(done), len(episodes), solved, note=note))
+            listener(Progress(stage, len(done), len(jobs), solved, note=note))
 
-    waiting = iter(enumerate(episodes))
+    waiting = iter(enumerate(jobs))
 
     async def worker() -> None:
         nonlocal spent
-        for number, episode in waiting:  # one iterator for all workers: each takes the next episode
+        for number, job in waiting:  # one iterator for all workers: each takes the next job
             if spent:
                 return
-            stored = run.trajectories.get(trajectory_id(episode, agent.prompt_set)) if run else None
             try:
-                trajectory = stored or await play(agent, episode, model_name=model_name, wia=wia)
+                trajectory = await play_one(job)
             except BudgetStop:
                 spent = True
                 raise
-            if run is not None and stored is None:
-                run.trajectories.put(trajectory)
+            if run is not None:
+                run.trajectories.put(trajectory)  # one that is there already stays as it is
             done[number] = trajectory
             tell()
-            if warning := _odd(trajectory, episode):
+            if warning := _odd(trajectory, env(job)):
                 tell(warning)
 
-    crew = [asyncio.ensure_future(worker()) for _ in range(min(workers, len(episodes)))]
+    crew = [asyncio.ensure_future(worker()) for _ in range(min(workers, len(jobs)))]
     try:
         await asyncio.gather(*crew)
     except BudgetStop:
@@ -203,7 +229,7 @@ async def play_many(
         for member in crew:
             member.cancel()
         await asyncio.gather(*crew, return_exceptions=True)
-    ordered = [done[number] for number in range(len(episodes))]
+    ordered = [done[number] for number in range(len(jobs))]
     for task in sorted(irreproducible(ordered)):
         tell(f"environment not reproducible: task '{task}' did not start alike in all its episodes")
     return ordered

@@ -1,12 +1,14 @@
 """Task sets: JSONL files of Task rows, the user's or shipped ones; ids checked, bad rows named.
 
-Owns reading and identity (content hash, duplicates). Leaves out what an environment makes of `params`.
+Owns reading, identity (content hash, duplicates) and the choice of as many as are wanted. Leaves out what an
+environment makes of `params`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
@@ -163,3 +165,25 @@ def split_of(tasks: Sequence[Task], split: Split) -> list[Task]:
 def family_of(task: Task) -> str:
     """`params.type` or `params.task_type` where the set has one, else the environment's name."""
     return str(task.params.get("type") or task.params.get("task_type") or task.env)
+
+
+def choose(tasks: Sequence[Task], n: int | None) -> tuple[Task, ...]:
+    """At most `n` tasks (None: all), in file order, every family as often as every other where it can.
+
+    Within a family they are chosen by the hash of their ids: neither the order of the file nor the order of
+    its families decides, and a row added elsewhere changes the choice as little as can be.
+    """
+    if n is None or n >= len(tasks):
+        return tuple(tasks)
+    turns: Counter[str] = Counter()
+    ranked: list[tuple[int, bytes, str]] = []
+    for task in sorted(tasks, key=_digest):
+        family = family_of(task)
+        ranked.append((turns[family], _digest(task), task.id))
+        turns[family] += 1
+    kept = {id for _, _, id in sorted(ranked)[:n]}
+    return tuple(task for task in tasks if task.id in kept)
+
+
+def _digest(task: Task) -> bytes:
+    return hashlib.sha256(task.id.encode("utf-8", "replace")).digest()

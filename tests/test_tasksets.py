@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.tasksets import MAX_LINE, content_id, file_hash, load_tasks, read_rows, split_of
+from roleagent_lite.tasksets import MAX_LINE, choose, content_id, file_hash, load_tasks, read_rows, split_of
 from roleagent_lite.types import Task
 
 ROW = {"env": "toy", "goal": "win"}
@@ -265,3 +266,25 @@ def test_any_good_file_loads_whole(
 @settings(suppress_health_check=FIXTURE)
 def test_any_other_file_is_refused_in_words(tmp_path: Path, junk: bytes) -> None:
     assert "tasks.jsonl" in refusal(written(tmp_path, junk))
+
+
+# --- as many as are wanted ---
+
+
+def test_choose_keeps_file_order_and_does_not_depend_on_it() -> None:
+    tasks = [Task(f"t{n}", "toy", "g") for n in range(40)]
+    chosen = choose(tasks, 10)
+    assert len(chosen) == 10
+    assert list(chosen) == [t for t in tasks if t in chosen]
+    assert {t.id for t in choose(tasks[::-1], 10)} == {t.id for t in chosen}
+    assert choose(tasks, None) == choose(tasks, 99) == tuple(tasks)
+
+
+def test_every_family_is_chosen_as_often_as_every_other() -> None:
+    tasks = [
+        Task(f"{family}{n}", "toy", "g", params={"type": family}) for family in "abcdef" for n in range(10)
+    ]
+    assert Counter(t.id[0] for t in choose(tasks, 12)) == dict.fromkeys("abcdef", 2)
+    few = [t for t in tasks if t.id[0] != "a" or t.id == "a0"]
+    counts = Counter(t.id[0] for t in choose(few, 13))
+    assert counts["a"] == 1 and sorted(counts.values()) == [1, 2, 2, 2, 3, 3]

@@ -1,17 +1,15 @@
 """The three task sets of a run: which tasks are played for training, dev and the sealed test.
 
-Owns the choice of as many as are asked for, and that the three are disjoint. Leaves out reading (tasksets).
+Owns that the three are disjoint and none is empty. Leaves out reading and choosing (tasksets).
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.tasksets import content_id, family_of, file_hash, load_tasks, split_of
+from roleagent_lite.tasksets import choose, content_id, file_hash, load_tasks, split_of
 from roleagent_lite.types import Split, Task
 
 
@@ -30,28 +28,6 @@ class TaskSets:
     @property
     def counts(self) -> dict[str, int]:
         return {"train": len(self.train), "dev": len(self.dev), "test": len(self.test)}
-
-
-def choose(tasks: Sequence[Task], n: int | None) -> tuple[Task, ...]:
-    """At most `n` tasks (None: all), in file order, every family as often as every other where it can.
-
-    Within a family they are chosen by the hash of their ids: neither the order of the file nor the order of
-    its families decides, and a row added elsewhere changes the choice as little as can be.
-    """
-    if n is None or n >= len(tasks):
-        return tuple(tasks)
-    turns: Counter[str] = Counter()
-    ranked: list[tuple[int, bytes, str]] = []
-    for task in sorted(tasks, key=_digest):
-        family = family_of(task)
-        ranked.append((turns[family], _digest(task), task.id))
-        turns[family] += 1
-    kept = {id for _, _, id in sorted(ranked)[:n]}
-    return tuple(task for task in tasks if task.id in kept)
-
-
-def _digest(task: Task) -> bytes:
-    return hashlib.sha256(task.id.encode("utf-8", "replace")).digest()
 
 
 def check_disjoint(tasks: Sequence[Task]) -> None:

@@ -1,17 +1,15 @@
-"""Task sets: chosen by id and not by place, disjoint, and never an empty split."""
+"""The sets of a run: as large as asked for, disjoint, and never an empty split."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.evolve.tasks import check_disjoint, choose, one_split, task_sets
+from roleagent_lite.evolve.tasks import check_disjoint, one_split, task_sets
 from roleagent_lite.types import Task
-from tests.evolve.make import task
 
 
 def write(path: Path, splits: dict[str, int]) -> str:
@@ -22,25 +20,6 @@ def write(path: Path, splits: dict[str, int]) -> str:
     ]
     path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
     return str(path)
-
-
-def test_choose_keeps_file_order_and_does_not_depend_on_it() -> None:
-    tasks = [task(f"t{n}") for n in range(40)]
-    chosen = choose(tasks, 10)
-    assert len(chosen) == 10
-    assert list(chosen) == [t for t in tasks if t in chosen]
-    assert {t.id for t in choose(tasks[::-1], 10)} == {t.id for t in chosen}
-    assert choose(tasks, None) == choose(tasks, 99) == tuple(tasks)
-
-
-def test_every_family_is_chosen_as_often_as_every_other() -> None:
-    tasks = [
-        Task(f"{family}{n}", "toy", "g", params={"type": family}) for family in "abcdef" for n in range(10)
-    ]
-    assert Counter(t.id[0] for t in choose(tasks, 12)) == dict.fromkeys("abcdef", 2)
-    few = [t for t in tasks if t.id[0] != "a" or t.id == "a0"]
-    counts = Counter(t.id[0] for t in choose(few, 13))
-    assert counts["a"] == 1 and sorted(counts.values()) == [1, 2, 2, 2, 3, 3]
 
 
 def test_sets_have_the_sizes_asked_for(tmp_path: Path) -> None:
