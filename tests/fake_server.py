@@ -1,8 +1,8 @@
 """FAKE: a small model server on 127.0.0.1 that plays a script, counts requests and keeps what it was sent.
 
-Speaks OpenAI's chat dialect (`/v1/chat/completions`, `/v1/models`) and Anthropic's messages
-(`/v1/messages`). It runs in a thread of its own, or in a process of its own: `python -m tests.fake_server`
-prints its port and serves until its input closes.
+Speaks OpenAI's chat dialect (`/v1/chat/completions`, `/v1/models`), Anthropic's messages (`/v1/messages`) and
+Ollama's own (`/api/chat`, `/api/tags`; whole or as a stream of lines). It runs in a thread of its own, or in
+a process of its own: `python -m tests.fake_server` prints its port and serves until its input closes.
 """
 
 from __future__ import annotations
@@ -35,18 +35,25 @@ class Seen:
 
 @dataclass(frozen=True)
 class Say:
-    """A reply, put into the dialect of the path that was asked. `usage` None: the field is left out."""
+    """A reply, put into the dialect of the path that was asked. `usage` None: the field is left out; "null":
+    it is there and null. `finish` in OpenAI's words (another word stays as it is); `reasoning`: the thinking,
+    in the dialect's own place. `message`: more fields of OpenAI's message; all know `refusal` of these.
+    """
 
     text: str | None
-    finish: str = "stop"
+    finish: str | None = "stop"
     usage: Any = field(default_factory=lambda: dict(COUNTED))
     message: Mapping[str, Any] = field(default_factory=dict)
     delay: float = 0.0
+    reasoning: str | None = None
 
 
 @dataclass(frozen=True)
 class Raw:
-    """Bytes as they are. `cut`: this many bytes of the body are sent under its full length, then the end."""
+    """Bytes, or text, as they are; anything else as JSON. `cut`: this many bytes of the body are sent under
+    its full length, then the end. `chunked`: in chunks of 16 bytes, the last chunk missing where it is cut.
+    `kind` "": no content type.
+    """
 
     status: int = 200
     body: Any = ""
@@ -54,6 +61,7 @@ class Raw:
     kind: str = "application/json"
     cut: int | None = None
     delay: float = 0.0
+    chunked: bool = False
 
 
 Answer = Say | Raw
@@ -64,6 +72,24 @@ def fail(status: int, message: str = "", code: str | None = None, **headers: str
     """An error in OpenAI's shape; header names are written with underscores."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Raw(status, {"error": {"message": message, "code": code, "type": code}}, named)
+
+
+def anthropic_fail(status: int, kind: str, message: str = "", **headers: str) -> Raw:
+    """An error in Anthropic's shape; status 200: an error object where a message was due."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Raw(status, {"type": "error", "error": {"type": kind, "message": message or kind}}, named)
+
+
+def ollama_fail(status: int, message: str) -> Raw:
+    """An error in the shape of Ollama's own endpoints."""
+    return Raw(status, {"error": message})
+
+
+def page(status: int, title: str) -> Raw:
+    """The web page that a proxy sends in place of an answer."""
+    style = "<style>body { color: red } /* temperature system role */</style>"
+    head = f"<head><title>{title}</title>{style}</head>"
+    return Raw(status, f"<html>{head}<body><h1>{title}</h1></body></html>", {}, "text/html; charset=utf-8")
 
 
 def refuse(parameter: str, message: str) -> Raw:
@@ -82,6 +108,18 @@ def stream(pieces: Sequence[str], *, finish: str | None = "stop", done: bool = T
     return Raw(200, text, {}, "text/event-stream")
 
 
+def anthropic_stream(pieces: Sequence[str], *, error: str = "", stop: str | None = "end_turn") -> Raw:
+    """A stream of Anthropic's events; with `error` it breaks off in an error event of that type."""
+    events: list[tuple[str, Any]] = [("message_start", {"message": {"id": "m", "role": "assistant"}})]
+    events += [("content_block_delta", {"delta": {"type": "text_delta", "text": piece}}) for piece in pieces]
+    if error:
+        events.append(("error", {"error": {"type": error, "message": error}}))
+    elif stop is not None:
+        events += [("message_delta", {"delta": {"stop_reason": stop}}), ("message_stop", {})]
+    text = "".join(f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n" for name, data in events)
+    return Raw(200, text, {}, "text/event-stream")
+
+
 def in_turn(*answers: Answer) -> Script:
     """One answer after another; the last one for ever."""
     return lambda seen: answers[min(seen.number, len(answers) - 1)]
@@ -95,7 +133,8 @@ class FakeServer:
     """`with FakeServer(script) as fake:` then `fake.url`, `fake.requests`, `fake.count`.
 
     `script` sees the chat requests alone; they are numbered from 0. `paths`: where the chat endpoint answers
-    (404 elsewhere); `latency`: seconds, or a range drawn from with `seed`; `models`: what `/models` lists.
+    (404 elsewhere); `latency`: seconds, or a range drawn from with `seed`; `models`: what `/models` lists;
+    `host`: an address of this machine, "::1" for instance.
     """
 
     def __init__(
@@ -103,14 +142,15 @@ class FakeServer:
         script: Script | None = None,
         *,
         latency: float | tuple[float, float] = 0.0,
-        paths: Sequence[str] = ("/v1/chat/completions", "/v1/messages"),
+        paths: Sequence[str] = ("/v1/chat/completions", "/v1/messages", "/api/chat"),
         models: Sequence[str] = ("fake",),
         seed: int = 0,
+        host: str = "127.0.0.1",
     ) -> None:
         self.requests: list[Seen] = []
         self.others: list[Seen] = []
         self.slept: list[float] = []
-        self.port = 0
+        self.host, self.port = host, 0
         self._script = script or always('{"action": "take key"}')
         self._latency, self._paths, self._models = latency, tuple(paths), tuple(models)
         self._random = random.Random(seed)
@@ -120,7 +160,7 @@ class FakeServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
 
     @property
     def count(self) -> int:
@@ -144,7 +184,7 @@ class FakeServer:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         self._open: set[asyncio.StreamWriter] = set()
-        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port, backlog=1024)
+        server = await asyncio.start_server(self._connection, self.host, self.port, backlog=1024)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
@@ -182,7 +222,8 @@ class FakeServer:
         else:
             self.others.append(Seen(len(self.others), method, path, headers, body, time.monotonic()))
             answer = self._other(method, bare)
-        raw = encode(answer, bare) if isinstance(answer, Say) else answer
+        streaming = isinstance(body, Mapping) and bool(body.get("stream", bare == "/api/chat"))
+        raw = encode(answer, bare, streaming) if isinstance(answer, Say) else answer
         return await self._write(writer, raw)
 
     def _pause(self) -> float:
@@ -197,31 +238,36 @@ class FakeServer:
         roots = {p.removesuffix("/chat/completions").removesuffix("/messages") for p in self._paths}
         if method == "GET" and path.endswith("/models") and path.removesuffix("/models") in roots:
             return Raw(200, {"object": "list", "data": [{"id": m, "object": "model"} for m in self._models]})
+        if (method, path) == ("GET", "/api/tags") and "/api/chat" in self._paths:
+            return Raw(200, {"models": [{"name": m, "model": m} for m in self._models]})
         return Raw(404, "404 page not found", {}, "text/plain")
 
     @staticmethod
     async def _write(writer: asyncio.StreamWriter, raw: Raw) -> bool:
-        body = raw.body if isinstance(raw.body, str) else json.dumps(raw.body)
-        data = body.encode("utf-8", errors="surrogatepass")
-        lines = [f"HTTP/1.1 {raw.status} X", f"Content-Type: {raw.kind}", f"Content-Length: {len(data)}"]
-        lines += [f"{name}: {value}" for name, value in raw.headers.items()]
+        body = raw.body if isinstance(raw.body, str | bytes) else json.dumps(raw.body)
+        data = body if isinstance(body, bytes) else body.encode("utf-8", errors="surrogatepass")
         sent = data if raw.cut is None else data[: raw.cut]
+        lines = [f"HTTP/1.1 {raw.status} X", *([f"Content-Type: {raw.kind}"] if raw.kind else [])]
+        lines += ["Transfer-Encoding: chunked" if raw.chunked else f"Content-Length: {len(data)}"]
+        lines += [f"{name}: {value}" for name, value in raw.headers.items()]
+        if raw.chunked:
+            pieces = [sent[at : at + 16] for at in range(0, len(sent), 16)]
+            sent = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+            sent += b"0\r\n\r\n" if raw.cut is None else b""
         writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + sent)
         await writer.drain()
         return raw.cut is None
 
 
-def encode(say: Say, path: str) -> Raw:
+def encode(say: Say, path: str, streaming: bool = False) -> Raw:
+    """`say` in the dialect of `path`; Ollama's also as the stream that it sends where none is declined."""
     if path.endswith("/messages"):
-        used = say.usage or {}
-        return Raw(200, {
-            "id": "msg_1", "type": "message", "role": "assistant", "model": "fake",
-            "content": [{"type": "text", "text": say.text or ""}],
-            "stop_reason": {"stop": "end_turn", "length": "max_tokens"}.get(say.finish, say.finish),
-            "usage": {"input_tokens": used.get("prompt_tokens"),
-                      "output_tokens": used.get("completion_tokens")},
-        })  # fmt: skip
+        return _as_anthropic(say)
+    if path.endswith("/api/chat"):
+        return _as_ollama(say, streaming)
     message = {"role": "assistant", "content": say.text, **say.message}
+    if say.reasoning is not None:
+        message["reasoning_content"] = say.reasoning
     body: dict[str, Any] = {
         "id": "c-1", "object": "chat.completion", "created": 0, "model": "fake",
         "choices": [{"index": 0, "message": message, "finish_reason": say.finish}],
@@ -229,6 +275,35 @@ def encode(say: Say, path: str) -> Raw:
     if say.usage is not None:
         body["usage"] = None if say.usage == "null" else say.usage
     return Raw(200, body)
+
+
+def _as_anthropic(say: Say) -> Raw:
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": say.text or ""}]
+    if say.reasoning is not None:
+        blocks.insert(0, {"type": "thinking", "thinking": say.reasoning, "signature": "c2ln"})
+    words = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
+    stop = "refusal" if say.message.get("refusal") else words.get(say.finish or "", say.finish)
+    body: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": blocks,
+            "stop_reason": stop}  # fmt: skip
+    if say.usage is not None:
+        used = say.usage if isinstance(say.usage, Mapping) else {}
+        counts = {"input_tokens": used.get("prompt_tokens"), "output_tokens": used.get("completion_tokens")}
+        body["usage"] = None if say.usage == "null" else counts
+    return Raw(200, body)
+
+
+def _as_ollama(say: Say, streaming: bool) -> Raw:
+    message: dict[str, Any] = {"role": "assistant", "content": say.text or ""}
+    if say.reasoning is not None:
+        message["thinking"] = say.reasoning
+    last: dict[str, Any] = {"model": "fake", "done": True, "done_reason": say.finish}
+    if isinstance(say.usage, Mapping):
+        last["prompt_eval_count"] = say.usage.get("prompt_tokens")
+        last["eval_count"] = say.usage.get("completion_tokens")
+    if not streaming:
+        return Raw(200, {**last, "message": message})
+    lines = ({"model": "fake", "message": message, "done": False}, last)
+    return Raw(200, "".join(json.dumps(line) + "\n" for line in lines), {}, "application/x-ndjson")
 
 
 async def _main() -> None:

@@ -7,10 +7,12 @@ request out, one reply back: DSPy's retries, cache and history are off. Leaves o
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from roleagent_lite.errors import ConfigError, ModelError, TransientModelError, UnsupportedRequest
@@ -24,7 +26,6 @@ from roleagent_lite.types import Reply, Request, Usage
 # Providers whose counts leave something out that ours include (dspy.lm15.Usage is verbatim).
 _CACHE_APART = ("anthropic",)
 _REASONING_APART = ("gemini", "vertex_ai", "xai")
-_FINISH = {"length": "length", "content_filter": "content_filter"}
 
 
 class ProviderModel:
@@ -105,22 +106,27 @@ class ProviderModel:
         return lm15.Request(model=self.name, messages=turns, system=mend(system) or None, config=config)
 
     def _reply(self, response: Any, seconds: float) -> Reply:
-        text, thinking, refusal = "", [], ""
-        for part in response.message.parts:
-            if part.type in ("text", "data"):
-                text += part.text
-            elif part.type == "thinking" and part.text:
-                thinking.append(part.text)
-            elif part.type == "refusal":
-                refusal += part.text
+        """Read from the body as it came where it is in OpenAI's dialect, as our own transport reads it."""
         for change in response.adaptations:
             self._note(f"{self.name}: {change.field} was {change.action} ({change.reason})")
+        body = response.provider_data if isinstance(response.provider_data, Mapping) else {}
+        usage = self._usage(response.usage)
+        if dialect.is_error(body):
+            raise faults.in_ok_body(body, self._address, self.base_url or "")
+        if isinstance(body.get("choices"), list):
+            return replace(dialect.reply(body, seconds), usage=usage)
+        text, thinking = "", []
+        for part in response.message.parts:
+            if part.type == "text":
+                text += part.text
+            elif part.type == "data":  # DSPy has read the JSON of a schema with choices in it
+                text += json.dumps(part.value, ensure_ascii=False)
+            elif part.type == "thinking" and part.text:
+                thinking.append(part.text)
         answer, inner = split(mend(text))
         thought = "\n".join([*thinking, *([inner] if inner else [])])
-        finish = _FINISH.get(response.finish_reason, "stop")
-        if refusal:
-            answer, finish = answer or refusal, "refusal"
-        return Reply(answer, finish, mend(thought) or None, self._usage(response.usage), seconds)
+        finish = dialect.finish(body.get("stop_reason") or response.finish_reason)
+        return Reply(answer, finish, mend(thought) or None, usage, seconds)
 
     def _usage(self, used: Any) -> Usage:
         cached, written = used.cache_read_tokens, used.cache_write_tokens
@@ -145,6 +151,8 @@ class ProviderModel:
             (theirs.LMUnsupportedFeatureError, 400), (theirs.LMConfigurationError, 400),
         )  # fmt: skip
         exact = next((code for kind, code in classes if isinstance(error, kind)), None)
+        if status is not None and status < 400:  # an answer, and none that can be read
+            return TransientModelError(f"{self.name}: stream cut, the answer cannot be read ({said.message})")
         if exact in (401, 402, 404, 413) or status is None:
             status = exact
         where = self.base_url or ""

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from roleagent_lite.errors import TransientModelError
-from roleagent_lite.lm.faults import Said
+from roleagent_lite.lm.faults import Said, said
 from roleagent_lite.lm.thinking import split
 from roleagent_lite.redact import mend
 from roleagent_lite.types import Message, Reply, Request, Usage
@@ -23,11 +23,16 @@ _NO_SYSTEM = re.compile(
     r"system (role|message|prompt|instruction)|\brole\b.{0,40}\bsystem|\bsystem\b.{0,40}(not|n't|only)"
     r"|alternat|\broles? must|conversation roles|developer instruction|consecutive"
 )
+# Words for the end of a reply that are not simply "stop"; an unknown word is one more for that.
 _FINISH = {
-    "stop": "stop", "length": "length", "max_tokens": "length", "content_filter": "content_filter",
-    "tool_calls": "stop", "function_call": "stop", "end_turn": "stop", "stop_sequence": "stop",
-    "eos": "stop", "refusal": "refusal", "error": "error",
+    "length": "length", "max_tokens": "length", "model_length": "length", "max_output_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "content_filter": "content_filter", "safety": "content_filter", "recitation": "content_filter",
+    "prohibited_content": "content_filter", "blocklist": "content_filter", "spii": "content_filter",
+    "refusal": "refusal",
+    "error": "error", "abort": "error", "insufficient_system_resource": "error",
 }  # fmt: skip
+_THINKING = ("thinking", "reasoning")  # types of content parts
 
 
 @dataclass(slots=True)
@@ -98,32 +103,76 @@ def fold(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(out)
 
 
+def finish(word: Any) -> str:
+    """stop, length, content_filter, refusal or error, for what any server calls the end of a reply."""
+    return _FINISH.get(str(word or "stop").lower(), "stop")
+
+
+def is_error(value: Mapping[str, Any]) -> bool:
+    """Whether the body of a 200 answer reports an error in place of a reply."""
+    return bool(value.get("error") or value.get("type") == "error") and not value.get("choices")
+
+
 def reply(value: Mapping[str, Any], seconds: float) -> Reply:
-    """The Reply in the body of a 200 answer. Raises TransientModelError where there is no choice in it."""
+    """The Reply in the body of a 200 answer.
+
+    Raises TransientModelError where there is no choice in it, or one that an error ended.
+    """
     choices = value.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, Mapping):
-        raise TransientModelError("the reply holds no choice")
+        raise TransientModelError("empty reply: it holds no choice")
     message = choice.get("message")
     if not isinstance(message, Mapping):
         message = {"content": choice.get("text")}
-    text, thought = split(mend(_text(message.get("content"))))
+    end = finish(choice.get("finish_reason"))
+    if end == "error":
+        why = said(choice["error"]).message if choice.get("error") else choice.get("finish_reason")
+        raise TransientModelError(f"stream cut: the server broke off its reply ({why})")
+    content, thoughts, refusal = _parts(message.get("content"))
+    text, inner = split(mend(content or _called(message)))
     for name in ("reasoning_content", "reasoning", "thinking"):
         given = message.get(name)
         if isinstance(given, str) and given.strip():
-            thought = mend(given) if thought is None else mend(given) + "\n" + thought
+            thoughts.append(given)
             break
-    finish = _FINISH.get(str(choice.get("finish_reason") or "stop").lower(), "stop")
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal.strip():
-        text, finish = text or mend(refusal), "refusal"
-    return Reply(text, finish, thought, usage(value.get("usage")), seconds)
+    thought = "\n".join([*map(mend, thoughts), *([inner] if inner else [])])
+    given = message.get("refusal")
+    refusal = refusal or (given if isinstance(given, str) else "")
+    if refusal.strip():
+        text, end = text or mend(refusal), "refusal"
+    return Reply(text, end, thought or None, usage(value.get("usage")), seconds)
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, list):  # content parts
-        return "".join(str(p.get("text") or "") for p in content if isinstance(p, Mapping))
-    return content if isinstance(content, str) else ""
+def _parts(content: Any) -> tuple[str, list[str], str]:
+    """(text, thinking, refusal) of a content, which is a text or a list of typed parts."""
+    text, thoughts, refusal = "", [], ""
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, str):
+            text += part
+        elif isinstance(part, Mapping):
+            kind = str(part.get("type") or "text")
+            inside = part.get("text") or part.get(kind) or ""
+            if isinstance(inside, list):
+                inside = _parts(inside)[0]
+            if kind in _THINKING:
+                thoughts.append(str(inside))
+            elif kind == "refusal":
+                refusal += str(inside)
+            else:
+                text += str(inside)
+    return text, thoughts, refusal
+
+
+def _called(message: Mapping[str, Any]) -> str:
+    """The arguments of the one function call that some models make of a JSON reply, unasked."""
+    calls = message.get("tool_calls")
+    call = calls[0] if isinstance(calls, list) and len(calls) == 1 else message
+    function = call.get("function") or call.get("function_call") if isinstance(call, Mapping) else None
+    arguments = function.get("arguments") if isinstance(function, Mapping) else None
+    if isinstance(arguments, Mapping):
+        return json.dumps(arguments, ensure_ascii=False)
+    return arguments if isinstance(arguments, str) else ""
 
 
 def usage(value: Any) -> Usage:

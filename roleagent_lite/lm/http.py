@@ -120,7 +120,7 @@ class HttpModel:
                         f"{shown(url)} answers with a web page, not with a model; check limits.base_url"
                     ) from None
                 raise TransientModelError(f"{shown(url)}: stream cut, the body is not whole JSON") from None
-        if isinstance(value, dict) and value.get("error") and not value.get("choices"):
+        if isinstance(value, dict) and dialect.is_error(value):
             raise faults.in_ok_body(value, self._address, shown(url))
         if not isinstance(value, dict):
             raise TransientModelError(f"{shown(url)} answered something that is not an object")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -77,6 +78,11 @@ def price_of(address: Address, budget: Budget) -> Price | None:
 def quiet() -> None:
     """Keeps DSPy's and LiteLLM's price tables local and their chatter off the screen."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # else it reads the keys of any .env it finds
+    # LiteLLM builds pydantic schemas at its first calls, and has what pydantic says to them ignored by a
+    # filter that it sets once, at its import. Where the filters were put back since (test runners do) and
+    # warnings are errors, no call would get out.
+    warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier.*", category=UserWarning)
     for name in ("dspy.clients.lm", "dspy.clients.model_metadata", "LiteLLM"):
         logging.getLogger(name).setLevel(logging.ERROR)
 

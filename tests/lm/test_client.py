@@ -252,3 +252,14 @@ async def test_cfg_06_this_machine_is_reached_past_any_proxy(monkeypatch: pytest
             await model.complete(ask())
     assert fake.count == 1
     assert os.environ["NO_PROXY"].startswith("internal.example,127.0.0.1")
+
+
+@pytest.mark.parametrize("name", ["groq/fake", "anthropic/fake"])
+async def test_a_schema_with_choices_in_it_is_answered_as_text(name: str) -> None:
+    """DSPy takes such a schema for a judgement, and hands the answer over as data."""
+    action = {"type": "string", "enum": ["take key", "öffne Tür"]}
+    schema = {**SCHEMA, "properties": {"action": action}}
+    with FakeServer(always('{"action": "öffne Tür"}')) as fake:
+        async with provider(fake, name) as model:
+            reply = await model.complete(ask(schema=schema))
+    assert (reply.text, reply.finish) == ('{"action": "öffne Tür"}', "stop")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import pytest
 
 from roleagent_lite.config import Budget, Limits
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.lm.address import parse as address
-from roleagent_lite.lm.price import FREE, Price, parse, price_of, table
+from roleagent_lite.lm.price import FREE, Price, parse, price_of, quiet, table
 from roleagent_lite.types import Usage
 
 ENV = {"OPENAI_API_KEY": "sk-test-0123456789abcdef", "ANTHROPIC_API_KEY": "sk-test-0123456789abcdef"}
@@ -56,3 +57,18 @@ def test_the_table_is_read_without_the_network() -> None:
     assert table("openai", "gpt-4o-mini") is not None
     assert table("openai", "x") is None
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
+
+
+def test_quiet_lets_litellm_build_its_types_where_warnings_are_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("LITELLM_MODE", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quiet()
+        warnings.warn(
+            "Item 'index' on TypedDict class 'C' is using the `ReadOnly` qualifier. ...", stacklevel=1
+        )
+        with pytest.raises(UserWarning):
+            warnings.warn("another one", stacklevel=1)
+    assert os.environ["LITELLM_MODE"] == "PRODUCTION", "LiteLLM would load any .env it finds"
