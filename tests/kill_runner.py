@@ -28,7 +28,7 @@ from roleagent_lite.cli import main as entry
 from roleagent_lite.config import from_mapping
 from roleagent_lite.lm.recorder import Recorder
 from roleagent_lite.memory import Memory
-from roleagent_lite.store import Table
+from roleagent_lite.table import Table
 from roleagent_lite.types import Request
 from tests.scripted_world import provider, rule
 
@@ -77,7 +77,7 @@ def play(session: Session) -> int:
 
 def begin(*arguments: str, cwd: Path, **environment: str) -> BaseProcess:
     """`roleagent-lite ARGUMENTS` in a forked process that goes on."""
-    return start(_command, arguments, cwd, environment)
+    return start(run_command, arguments, cwd, environment)
 
 
 def command(*arguments: str, cwd: Path, **environment: str) -> tuple[int, str, str]:
@@ -94,7 +94,7 @@ def command(*arguments: str, cwd: Path, **environment: str) -> tuple[int, str, s
 def _play(session: Session) -> None:
     _key_every_request()
     if session.die_at is not None:
-        _die_after(session.die_at)
+        die_after(session.die_at)
     if session.die_indexing is not None:
         _die_indexing(session.die_indexing)
     log = os.open(session.sent, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -120,7 +120,8 @@ def _key_every_request() -> None:
     setattr(Recorder, "_buy", keyed)  # noqa: B010 - mypy refuses a plain assignment to a method
 
 
-def _die_after(bytes_left: int) -> None:
+def die_after(bytes_left: int) -> None:
+    """This process kills itself once the tables have grown by so much, most likely inside a record."""
     append, left, lock = Table._append, [bytes_left], threading.Lock()
 
     def dying(self: Table[Any], data: bytes) -> int:
@@ -145,7 +146,8 @@ def _die_indexing(seconds: float) -> None:
     setattr(Memory, "replace", dying)  # noqa: B010
 
 
-def _command(arguments: tuple[str, ...], cwd: Path, environment: Mapping[str, str]) -> None:
+def run_command(arguments: tuple[str, ...], cwd: Path, environment: Mapping[str, str]) -> None:
+    """`roleagent-lite ARGUMENTS` in this process, its output in files named after it in `cwd`."""
     os.chdir(cwd)
     os.environ.update(environment)
     for stream, name in ((1, "out"), (2, "err")):

@@ -12,7 +12,7 @@ PACKAGE = ROOT / "roleagent_lite"
 
 FLOORS: dict[str, int] = {
     "types": 0, "errors": 0, "version": 0,
-    "redact": 1, "config": 1, "content": 1, "tasksets": 1, "store": 1,
+    "redact": 1, "config": 1, "content": 1, "tasksets": 1, "table": 1, "store": 1,
     "stats": 1, "memory": 1, "lm": 1, "embed": 1, "ask": 1, "session": 1,
     "envs": 2, "agents": 2, "stage": 2, "rollout": 2, "systems": 2, "wia": 2, "aiw": 2, "selfplay": 2,
     "evolve": 3, "evals": 3, "distill": 3, "report": 3, "doctor": 3,
@@ -28,7 +28,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "scipy": ("stats",), "statsmodels": ("stats",),
 }  # fmt: skip
 # On floor 1 there is an order of its own; every other room knows only lower floors and itself.
-BASEMENT = ["redact", "config", "content", "tasksets", "store", "stats", "memory", "lm", "embed", "ask", "session"]
+BASEMENT = ["redact", "config", "content", "tasksets", "table", "store", "stats", "memory", "lm", "embed"]
+BASEMENT += ["ask", "session"]
 FLOOR2_ORDER = ["envs", "agents", "stage", "rollout", "systems"]  # imports go left; wia, aiw, selfplay stand alone
 
 
