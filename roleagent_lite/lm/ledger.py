@@ -209,19 +209,21 @@ class Ledger:
                 self._count(
                     call.request.role, call.model, Usage(used.input, used.output, used.cached, None, dollars)
                 )
-        open_: Counter[str] = Counter()  # sendings of a call that brought neither a reply nor a refusal
+        open_: Counter[str] = Counter()  # sendings that brought neither a reply nor a refusal, by call
         who: dict[str, tuple[str, str]] = {}
         for event in run.dispatched:
             role, model = str(event.data.get("role")), str(event.data.get("model"))
             if event.kind == "lost":
                 self._lost(role, model, Usage(*(event.data.get(f.name) for f in fields(Usage))))
             elif event.kind in _SENDINGS:
+                if event.kind == "call" and event.key in run.calls:
+                    continue  # answered: nearly all are, and a long run's need no memory
                 key = re.split(r"[!#-]", event.key)[0]
                 open_[key] += _SENDINGS[event.kind]
                 who[key] = role, model
         for key, times in open_.items():
             role, model = who[key]
-            for _ in range(times - (key in run.calls)):
+            for _ in range(times):
                 self._lost(role, model, Usage(dollars=0.0 if prices.get(model) == FREE else None))
 
     def _lost(self, role: str, model: str, used: Usage) -> None:
