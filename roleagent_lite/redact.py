@@ -6,40 +6,118 @@ writes (store, log file, report, screen) passes its text through `scrub`, or who
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
-# TOKEN as a word: MAX_TOKENS and TOKENIZERS_PARALLELISM hold no secret.
-_NAME = re.compile(r"API_?KEY|ACCESS_?KEY|TOKEN(?![A-Z])|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+# TOKEN as a word: MAX_TOKENS and TOKENIZERS_PARALLELISM hold no secret. KEY, PASS, PAT as whole words only.
+_NAME = re.compile(
+    r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|TOKEN(?![A-Z])|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL"
+    r"|(?:^|_)(?:KEY|PASS|PAT)(?:$|_)",
+    re.IGNORECASE,
+)
 # Shapes that are keys wherever they come from: a provider may echo one that we never registered.
 _SHAPES = re.compile(
-    r"\b(sk-(?:ant-|proj-|or-)?[A-Za-z0-9_\-]{16,}|gsk_[A-Za-z0-9]{20,}|AIza[0-9A-Za-z_\-]{30,}|hf_[A-Za-z0-9]{20,})"
+    r"\b(sk-(?:ant-|proj-|or-)?[A-Za-z0-9_\-]{16,}|gsk_[A-Za-z0-9]{20,}|AIza[0-9A-Za-z_\-]{30,}"
+    r"|hf_[A-Za-z0-9]{20,}"
+    r"|xai-[A-Za-z0-9]{20,}|pplx-[A-Za-z0-9]{32,}|ghp_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}"
+    r"|AKIA[0-9A-Z]{16}"
+    r"|eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,})"
     r"|(?<=[Bb]earer )[A-Za-z0-9._\-]{8,}"
 )
 # The same without a word's edge before it, which JSON's escapes may hide.
 _LOOSE = re.compile(_SHAPES.pattern.replace(r"\b", ""))
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but the tab and the line's end
-_HEADS = ("sk-", "gsk_", "AIza", "hf_", "earer ")  # no shape without one of these
+# No shape without one of these.
+_HEADS = ("sk-", "gsk_", "AIza", "hf_", "earer ", "xai-", "pplx-", "ghp_", "github_pat_", "AKIA", "eyJ")
+# Places where a secret of any length stands: a password in a URL, a query value or a header named so.
+_PASSWORD = re.compile(r"(://[^\s/@:\"'<>]*:)[^\s/@\"'<>]+(?=@)")
+_QUERY = re.compile(
+    r"([?&](?:api[_-]?key|access[_-]?token|auth|key|password|secret|sig|signature|token)=)[^\s&#\"'<>]+",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(
+    r"((?:authorization|api-key)[\\\"']*\s*[:=]\s*[\\\"']*(?:(?:basic|bearer|token) +)?)[^\s\\\"',;{}]+",
+    re.IGNORECASE,
+)
+# What could steer a terminal or turn the order of letters: all controls but the tab and the line's end, the
+# separators that count as line ends, bidirectional overrides and invisible tags.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 _MIN = 6  # shorter values ("none", "test") would blot out ordinary words
+_UNICODE = "\\u00"  # a text without it escapes no letter and no digit
 _secrets: set[str] = set()
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """How one secret may be written. `base64`: in base64 of a text that holds it, at each of three offsets.
+    `core`: its longest run of letters and digits, which no escaping but JSON's \\u00 changes. `escaped`: as
+    it is, and every mixture of JSON, percent, HTML and Python escapes, nested ones too."""
+
+    base64: tuple[str, ...]
+    core: str
+    escaped: re.Pattern[str]
+
+    def may_be_in(self, text: str) -> bool:
+        return self.core in text or any(form in text for form in self.base64)
+
+    def hide(self, text: str) -> str:
+        for form in self.base64:
+            if form in text:
+                text = text.replace(form, "[key]")
+        return self.escaped.sub("[key]", text) if self.core in text or _UNICODE in text else text
+
+
+@lru_cache(maxsize=256)
+def _known(secret: str) -> _Known:
+    raw = secret.encode("utf-8", "replace")
+    forms: set[str] = set()
+    for shift in range(3) if len(raw) >= _MIN else ():
+        whole = base64.b64encode(bytes(shift) + raw)
+        cut = whole[(0, 2, 3)[shift] : len(whole) - (0, 3, 2)[(shift + len(raw)) % 3]].decode()
+        if len(cut) >= _MIN:
+            forms |= {cut, cut.replace("+", "-").replace("/", "_")}
+    core = max(re.findall(r"[A-Za-z0-9]+", secret), key=len, default="")
+    escaped = re.compile("".join(map(_spellings, secret)))
+    return _Known(tuple(sorted(forms, key=len, reverse=True)), core, escaped)
+
+
+def _spellings(char: str) -> str:
+    """A pattern of the ways in which one character of a secret may be written."""
+    units = char.encode("utf-16-be", "surrogatepass")
+    ways = ["".join(rf"\\+u(?i:{units[i]:02x}{units[i + 1]:02x})" for i in range(0, len(units), 2))]
+    if not char.isascii() or not char.isalnum():
+        data = char.encode("utf-8", "surrogatepass")
+        ways += ["".join(f"%(?i:{b:02x})" for b in data), "".join(rf"\\+x(?i:{b:02x})" for b in data)]
+        ways += [rf"\\+x(?i:{ord(char):02x})", f"&#0*{ord(char)};", f"&#(?i:x0*{ord(char):x});"]
+        ways += [re.escape(escape(char))] if escape(char) != char else []
+        ways += [re.escape(data.decode("latin-1"))] if not char.isascii() else []
+        ways += [r"\+"] if char == " " else []
+        ways += [rf"\\+{short}" for c, short in zip("\n\r\t\b\f", "nrtbf", strict=True) if c == char]
+    plain = r"\\+" if char == "\\" else (r"\\*" if not char.isalnum() else "") + re.escape(char)
+    return f"(?:{'|'.join([*ways, plain])})"
+
+
 def register(secret: str | None) -> None:
-    """Remember a key given by flag, file or URL; its JSON-escaped and URL-quoted forms count too."""
-    if secret and len(secret) >= _MIN:
-        escaped = (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
-        _secrets.update({secret, *escaped, quote(secret, safe="")})
+    """Remember a key given by flag, file or URL; its escaped, quoted and base64 forms count too."""
+    for form in {secret or "", (secret or "").strip()}:
+        if len(form) >= _MIN:
+            _secrets.add(form)
 
 
 def register_environment(environ: Mapping[str, str] | None = None) -> None:
-    """Remember the values of all variables whose name says that they hold a secret."""
+    """Remember the values of all variables whose name says that they hold a secret, and passwords in URLs."""
     for name, value in (os.environ if environ is None else environ).items():
         if _NAME.search(name):
             register(value)
+        if _PASSWORD.search(value):  # a proxy, a data base
+            register_url(value)
 
 
 def register_url(url: str | None) -> None:
@@ -64,6 +142,9 @@ def register_url(url: str | None) -> None:
     for secret in secrets:
         register(secret)
         register(unquote(secret or ""))
+    if parts.password:  # as the header of basic authentication has it
+        both = f"{unquote(parts.username or '')}:{unquote(parts.password)}"
+        register(base64.b64encode(both.encode("utf-8", "replace")).decode())
 
 
 def mend(text: str) -> str:
@@ -76,11 +157,22 @@ def mend(text: str) -> str:
 
 
 def scrub(text: str) -> str:
-    """`text` with every known secret and every key-shaped string replaced by `[key]`."""
+    """`text` with `[key]` for every known secret, key-shaped string, password in a URL or header."""
     for secret in sorted(_secrets, key=len, reverse=True):
-        if secret in text:
-            text = text.replace(secret, "[key]")
-    return _SHAPES.sub("[key]", text)
+        text = _known(secret).hide(text)
+    if any(head in text for head in _HEADS):
+        text = _SHAPES.sub("[key]", text)
+    for place in _places(text):
+        text = place.sub(r"\1[key]", text)
+    return text
+
+
+def _places(text: str) -> list[re.Pattern[str]]:
+    """The patterns that may find something in `text`: a quick look, for most texts have none."""
+    found = [_PASSWORD] if "://" in text and "@" in text else []
+    found += [_QUERY] if "=" in text and ("?" in text or "&" in text) else []
+    found += [_HEADER] if "uthoriz" in text or "pi-" in text or "UTHORIZ" in text or "PI-" in text else []
+    return found
 
 
 def clean(value: Any) -> Any:
@@ -104,14 +196,28 @@ def harmless(text: str) -> bool:
     A quick look at the whole instead of at each text in it; when in doubt it says no.
     """
     shaped = any(head in text for head in _HEADS) and _LOOSE.search(text)
-    if shaped or any(secret in text for secret in _secrets):
+    if shaped or any(place.search(text) for place in _places(text)):
+        return False
+    if _secrets and (_UNICODE in text or any(_known(secret).may_be_in(text) for secret in _secrets)):
         return False
     return text.isascii() or mend(text) == text
 
 
 def visible(text: str) -> str:
-    """`text` for a screen or a report: control characters, which could steer a terminal, as `\\x1b`."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """`text` for a screen or a report: what could steer a terminal or turn letters round as `\\x1b`."""
+    return _CONTROLS.sub(lambda found: _escape(found[0]), text)
+
+
+def visible_json(text: str) -> str:
+    """The same for a JSON document, which stays the same value: what JSON leaves raw becomes `\\u009b`."""
+    return _CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def _escape(char: str) -> str:
+    number = ord(char)
+    return (
+        f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
+    )
 
 
 def hint(secret: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -235,3 +239,129 @@ def test_what_could_steer_a_terminal_is_shown_not_sent() -> None:
     assert visible("\x1b[31mred\x1b]0;t\x07 a\tb\nc\r\x00\x9b é🔑") == (
         "\\x1b[31mred\\x1b]0;t\\x07 a\tb\nc\\x0d\\x00\\x9b é🔑"
     )
+
+
+# --- every way of writing one key ---------------------------------------------------------------------
+
+KEYS = [
+    "sk-test-0123456789abcdef",
+    "hunter2-hunter2",
+    "q\"u\\o/te-käse🔑 +&<'x",
+    "pässwörd",
+    "sixsix",
+    "0123456789" * 20,
+]
+
+
+def spellings(key: str) -> dict[str, str]:
+    dumped = json.dumps(key)[1:-1]
+    raw = key.encode()
+    return {
+        "plain": key,
+        "json": dumped,
+        "json, slashes escaped": dumped.replace("/", "\\/"),
+        "json, capitals": re.sub(r"\\u[0-9a-f]{4}", lambda m: "\\u" + m[0][2:].upper(), dumped),
+        "json, not ascii": json.dumps(key, ensure_ascii=False)[1:-1],
+        "json in json": json.dumps(json.dumps(key))[3:-3],
+        "json, all letters": "".join(
+            f"\\u{ord(c):04x}" if ord(c) < 0x10000 else json.dumps(c)[1:-1] for c in key
+        ),
+        "json, cut by one escape": key[:3] + f"\\u{ord(key[3]):04x}" + json.dumps(key[4:])[1:-1],
+        "percent": quote(key, safe=""),
+        "percent, slashes left": quote(key),
+        "form": quote_plus(key),
+        "percent, small": re.sub("%..", lambda m: m[0].lower(), quote(key, safe="")),
+        "html": html.escape(key),
+        "python": repr(key)[1:-1],
+        "bytes": repr(raw)[2:-1],
+        "latin-1": raw.decode("latin-1"),
+        "base64": base64.b64encode(raw).decode(),
+        "basic": base64.b64encode(b"user:" + raw).decode(),
+        "basic, other offset": base64.b64encode(b"me:" + raw + b"!").decode(),
+        "basic, no user": base64.b64encode(b":" + raw).decode(),
+        "base64 for URLs": base64.urlsafe_b64encode(b"xx" + raw).decode(),
+    }
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_disappears_however_it_is_written(key: str) -> None:
+    register(key)
+    for name, text in spellings(key).items():
+        left = scrub(f"<{text}>")
+        assert "[key]" in left and key not in left, f"{name}: {left}"
+        # base64 keeps what stands for its neighbours, and a few bits of the first and last letter
+        assert len(left) <= len("<[key]>") + 12, f"{name}: {left}"
+        assert not harmless(json.dumps({"body": text}, ensure_ascii=False)), name
+
+
+@given(st.text(min_size=6, max_size=30), st.text(max_size=10), st.text(max_size=10))
+def test_no_key_survives_its_neighbours(key: str, before: str, after: str) -> None:
+    redact._secrets.clear()
+    register(key)
+    if key.strip() == key and mend(key) == key:
+        assert key not in scrub(before + key + after).replace("[key]", "\x00")
+        assert clean({"x": [before + key]}) == clean(clean({"x": [before + key]}))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("http://me:pw@host:1/v1", "http://me:[key]@host:1/v1"),
+        ("postgres://u:a%2Fb@db and http://h/p?x=1", "postgres://u:[key]@db and http://h/p?x=1"),
+        ("GET /v1?api_key=ab&model=x", "GET /v1?api_key=[key]&model=x"),
+        ("http://h/?model=x&token=t", "http://h/?model=x&token=[key]"),
+        ("Authorization: Basic dXNlcjpwdw==", "Authorization: Basic [key]"),
+        ('{"x-api-key": "abc", "n": 1}', '{"x-api-key": "[key]", "n": 1}'),
+        ('{\\"authorization\\": \\"Bearer ab\\"}', '{\\"authorization\\": \\"Bearer [key]\\"}'),
+        ("api-key=short", "api-key=[key]"),
+    ],
+)
+def test_short_secrets_where_they_stand(text: str, wanted: str) -> None:
+    assert scrub(text) == wanted
+    assert scrub(wanted) == wanted
+    assert not harmless(json.dumps(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["key=left, door=right", "a ? key : b", "mail me@host:1", "see http://h/?model=gpt", "x@y://z"]
+)
+def test_places_without_a_secret(text: str) -> None:
+    assert scrub(text) == text
+
+
+@pytest.mark.parametrize(
+    "name", ["LLM_KEY", "KEY", "SSH_KEY_PASSPHRASE", "DB_PASS", "GITHUB_PAT", "PRIVATE_KEY"]
+)
+def test_more_names_of_variables(name: str) -> None:
+    register_environment({name: "value-of-it"})
+    assert scrub("value-of-it") == "[key]"
+
+
+@pytest.mark.parametrize("name", ["KEYBOARD", "MONKEY", "COMPASS_DIR", "PATH", "TOKENIZERS", "PATTERN"])
+def test_names_that_only_look_so(name: str) -> None:
+    register_environment({name: "value-of-it"})
+    assert scrub("value-of-it") == "value-of-it"
+
+
+def test_passwords_of_proxies_and_data_bases_in_the_environment() -> None:
+    register_environment(
+        {"HTTPS_PROXY": "http://someone:pass-word1@proxy:3128", "DATABASE": "pg://postgres@db/x"}
+    )
+    assert scrub("pass-word1 someone postgres") == "[key] someone postgres"
+
+
+def test_a_key_with_blanks_round_it() -> None:
+    register("  spaced-key-1\n")
+    assert scrub("spaced-key-1") == "[key]"
+
+
+def test_what_turns_letters_round_is_shown() -> None:
+    assert visible("a\u202eb\u2066c\U000e0041\u2028d") == "a\\u202eb\\u2066c\\U000e0041\\u2028d"
+    assert visible("مفتاح\u200f") == "مفتاح\u200f"
+
+
+@given(st.text())
+def test_visible_json_is_the_same_value(text: str) -> None:
+    shown = redact.visible_json(json.dumps({"x": text}, ensure_ascii=False))
+    assert json.loads(shown) == {"x": text}
+    assert visible(shown) == shown

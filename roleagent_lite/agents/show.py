@@ -23,6 +23,11 @@ def clip(text: str, limit: int = MAX_SHOWN) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
+def _moves(text: str) -> str:
+    """`text` with the sign of a move made another where it begins a line: no observation invents a move."""
+    return re.sub(r"^([ \t]*)>", r"\1›", text, flags=re.MULTILINE) if ">" in text else text
+
+
 def history(steps: Sequence[Step]) -> str:
     """The steps as `> action` and what came of it; an action that was not admissible says so.
 
@@ -32,16 +37,16 @@ def history(steps: Sequence[Step]) -> str:
     for number, step in enumerate(steps, 1):
         lines.append(f"> {step.action}{'' if step.valid else '  (not admissible)'}")
         if number < len(steps):
-            lines.append(clip(step.outcome))
+            lines.append(_moves(clip(step.outcome)))
     return "\n".join(lines)
 
 
 def log(view: View) -> str:
     """What stood before the oldest move shown, then each move and what came of it, down to the present."""
-    now = view.observation.text.strip()
+    now = _moves(view.observation.text.strip())
     if not view.history:
         return now
-    return f"{clip(view.history[0].observation)}\n{history(view.history)}\n{now}"
+    return f"{_moves(clip(view.history[0].observation))}\n{history(view.history)}\n{now}"
 
 
 def alike(demonstrations: str, goal: str, most: int) -> str:
@@ -105,7 +110,7 @@ def decision_from(answer: Answer, horizon: int) -> Decision:
     return Decision(
         action=str(answer.values["action"]),
         predictions=predictions_from(answer, horizon),
-        thought=str(answer.values.get("thought") or answer.reasoning or ""),
+        thought=str(answer.values.get("thought") or ""),  # not the model's thinking: no prompt shows that
         said=answer.text,
         call_ids=answer.call_ids,
     )

@@ -18,9 +18,10 @@ from typing import Any
 from roleagent_lite.ask.form import reply_form, wanted
 from roleagent_lite.ask.parse import Parsed, read_reply
 from roleagent_lite.ask.prompts import REPLY_FORM, Output, PromptFile, fill
+from roleagent_lite.ask.quote import headings, shown
 from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.lm.thinking import split
-from roleagent_lite.redact import mend
+from roleagent_lite.redact import clean, mend
 from roleagent_lite.types import Message, Model, Reply, Request
 
 
@@ -39,6 +40,7 @@ class Envelope:
     enums: Mapping[str, Sequence[str]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     turns: tuple[Message, ...] = ()
+    inputs: Mapping[str, str] = field(default_factory=dict)
     reply: Reply | None = None
     call_id: str = ""
     error: RoleAgentError | None = None
@@ -57,11 +59,17 @@ _current: ContextVar[Envelope] = ContextVar("roleagent_ask")
 
 
 def render(envelope: Envelope, inputs: Mapping[str, str]) -> tuple[Message, ...]:
-    """The messages of an ask: stable text in the system message, what changes last in the user's."""
-    values = {**envelope.texts, **inputs, REPLY_FORM: reply_form(envelope.outputs, envelope.counts)}
-    system = mend(fill(envelope.module.system, values))
-    user = Message("user", mend(fill(envelope.module.user, values)))
-    begun = mend(fill(envelope.module.assistant, values))
+    """The messages of an ask: stable text in the system message, what changes last in the user's.
+
+    Inputs cannot pass for the prompt's own headings (`quote`), and no key leaves in a prompt.
+    """
+    file = envelope.module
+    marks = headings(file.system, file.user, file.assistant)
+    quoted = {name: shown(text, marks) for name, text in inputs.items()}
+    values = {**envelope.texts, **quoted, REPLY_FORM: reply_form(envelope.outputs, envelope.counts)}
+    system = str(clean(fill(file.system, values)))
+    user = Message("user", str(clean(fill(file.user, values))))
+    begun = str(clean(fill(file.assistant, values)))
     own = (Message("assistant", begun),) if begun and not envelope.turns else ()
     return ((Message("system", system),) if system else ()) + (user, *own, *envelope.turns)
 
@@ -116,7 +124,7 @@ def _classes() -> tuple[type[Any], type[Any], type[Any]]:
 
         def parse(self, signature: Any, completion: str) -> Any:
             envelope = _current.get()
-            return read_reply(completion, envelope.outputs, envelope.enums)
+            return read_reply(completion, envelope.outputs, envelope.enums, tuple(envelope.inputs.values()))
 
         async def acall(self, lm: Any, lm_kwargs: Any, signature: Any, demos: Any, inputs: Any) -> Any:
             envelope = _current.get()
@@ -206,7 +214,7 @@ class Wire:
 
     async def send(self, envelope: Envelope, inputs: Mapping[str, str], signature: Any) -> Parsed:
         """Asks once; `envelope.reply` and `call_id` are filled. Raises what the model raises, unchanged."""
-        asked = envelope.request
+        asked, envelope.inputs = envelope.request, inputs
         config = {"temperature": asked.temperature, "max_tokens": asked.max_tokens, "seed": asked.seed}
         token = _current.set(envelope)
         try:

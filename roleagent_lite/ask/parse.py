@@ -173,17 +173,23 @@ def _without_json(text: str, outputs: Sequence[Output], enums: Mapping[str, Sequ
 
 
 def read_reply(
-    text: str, outputs: Sequence[Output], enums: Mapping[str, Sequence[str]] | None = None
+    text: str,
+    outputs: Sequence[Output],
+    enums: Mapping[str, Sequence[str]] | None = None,
+    shown: Sequence[str] = (),
 ) -> Parsed:
     """The values of `outputs` in `text` (without thinking), or the problem in words for the re-ask.
 
     Fences, prose around the JSON, JSON in a list, trailing commas, Python's notation, near-miss keys and
     values are accepted. `enums`: allowed values by enum name; a value outside is kept as it was written.
+    `shown`: texts that the model was shown; an object that it only repeats from there, out of an observation,
+    counts only if it wrote none of its own.
     """
     enums = enums or {}
     text = mend(text)
     objects = find_objects(text)
-    named = pick(objects, [o.name for o in outputs])
+    names = [o.name for o in outputs]
+    named = pick(_own(objects, shown), names) or pick(objects, names)
     structured = named is not None
     if named is None:
         lists = [o for o in outputs if o.type == "list[object]"]
@@ -203,6 +209,14 @@ def read_reply(
         found = str(named[lacking[0].name])[:80]
         problem = f"the field '{lacking[0].name}' is {found!r}, which is no {_words(lacking[0])}"
     return Parsed(values, problem, structured)
+
+
+def _own(objects: Sequence[dict[str, Any]], shown: Sequence[str]) -> list[dict[str, Any]]:
+    """The objects of a reply that don't stand in a text that was shown."""
+    if len(objects) < 2:
+        return list(objects)
+    repeated = [found for text in shown if "{" in text for found in find_objects(text)]
+    return [o for o in objects if o not in repeated]
 
 
 def _given(value: Any, raw: Any) -> bool:

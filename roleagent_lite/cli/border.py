@@ -43,14 +43,14 @@ def use_run(path: Path) -> None:
     """From here on warnings and the logs of libraries go to `log.txt` in the run directory, scrubbed."""
     import logging
 
-    from roleagent_lite.redact import scrub
+    from roleagent_lite.redact import scrub, visible
 
     os.environ.setdefault("DSPY_CACHEDIR", str(path / "dspy"))
     _state["log"] = path / "log.txt"
 
     class Scrubbed(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
-            return scrub(super().format(record))
+            return visible(scrub(super().format(record)))
 
     class Late(logging.FileHandler):
         def _open(self) -> TextIOWrapper:  # a run that is refused leaves no folder behind
@@ -98,9 +98,9 @@ def _save_traceback(error: BaseException) -> Path:
     import tempfile
     import traceback
 
-    from roleagent_lite.redact import scrub
+    from roleagent_lite.redact import scrub, visible
 
-    text = scrub("".join(traceback.format_exception(error)))
+    text = visible(scrub("".join(traceback.format_exception(error))))
     path = _state["log"]
     if path is None:
         handle, name = tempfile.mkstemp(prefix="roleagent-lite-", suffix=".txt")

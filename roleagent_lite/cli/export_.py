@@ -26,10 +26,11 @@ def command(
     from roleagent_lite.cli.output import find_run
     from roleagent_lite.errors import RoleAgentError
     from roleagent_lite.evolve.export import export
-    from roleagent_lite.redact import scrub
+    from roleagent_lite.redact import scrub, visible
 
     text = scrub(export(find_run(run, runs), "json" if json and format == "text" else format))
     if out is None:
+        text = visible(text) if sys.stdout.isatty() else text  # a file or a pipe gets what was written
         sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8"))
         return
     try:

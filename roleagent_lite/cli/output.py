@@ -16,10 +16,14 @@ from typing import Any
 
 def emit(value: Any, text: str, as_json: bool) -> None:
     """`value` as one JSON document where `as_json`, else `text`; scrubbed of keys either way."""
-    from roleagent_lite.redact import scrub, visible
+    from roleagent_lite.redact import clean, scrub, visible, visible_json
 
-    out = json.dumps(value, ensure_ascii=False, indent=2, default=str) if as_json else visible(text)
-    sys.stdout.write(scrub(out).encode("utf-8", "replace").decode("utf-8") + "\n")
+    if as_json:
+        plain = json.loads(json.dumps(value, ensure_ascii=False, default=str))
+        out = visible_json(json.dumps(clean(plain), ensure_ascii=False, indent=2))
+    else:
+        out = visible(scrub(text))
+    sys.stdout.write(out.encode("utf-8", "replace").decode("utf-8") + "\n")
     sys.stdout.flush()
 
 

@@ -142,9 +142,10 @@ class Screen:
     def listen(self, event: Progress) -> None:
         with self._lock:
             if event.stage == "estimate":  # the plan stays on the screen, above what moves
-                self._say(scrub(event.note))
+                self._say(visible(scrub(event.note)))
                 return
-            text = visible(scrub(line(event, self._clock.left(event), self._clock.planned is not None)))
+            text = line(event, self._clock.left(event), self._clock.planned is not None)
+            text = visible(scrub(" ".join(text.splitlines())))
             if self._bar is not None:
                 # A description is shown as plain text: a model's words must not become markup.
                 self._bar.update(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roleagent_lite.redact import scrub
+from roleagent_lite.redact import clean as without_keys
 
 Scalar = str | int | float | bool
 Where = Mapping[str, Scalar | Sequence[Scalar]]
@@ -62,14 +62,14 @@ def listed(values: Collection[Scalar]) -> str:
 
 def clean(text: str) -> str:
     """Without known keys and without lone surrogates, which no file can hold."""
-    return scrub(text.encode("utf-8", "replace").decode("utf-8"))
+    return str(without_keys(text))
 
 
 def scrubbed(item: Item) -> Item:
     """The row as it may be written."""
     columns = {k: clean(v) if isinstance(v, str) else v for k, v in item.columns.items()}
-    data = json.loads(clean(json.dumps(dict(item.data), ensure_ascii=False)))
-    return Item(clean(item.id), clean(item.text), columns, data)
+    data = json.loads(json.dumps(dict(item.data), ensure_ascii=False))  # plain data, as it will be read again
+    return Item(clean(item.id), clean(item.text), columns, without_keys(data))
 
 
 def ranked(scored: Sequence[tuple[str, float]]) -> dict[str, int]:
