@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -218,6 +218,34 @@ def check(
     if trial.actions and trial.seconds / len(trial.actions) > SLOW:
         problems.append(f"slow: {trial.seconds / len(trial.actions):.1f} s a step on average")
     return list(dict.fromkeys(problems))
+
+
+def seed_ignored(
+    make: Callable[[Task], Any],
+    tasks: Sequence[Task],
+    *,
+    steps: int = STEPS,
+    seed: int = 0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[str]:
+    """One sentence where tasks that differ by seed alone give one and the same episode; else nothing.
+
+    The same actions are played in each of `tasks` (at least two, else nothing is said). A beginning that is
+    alike is no fault: what is hidden may differ.
+    """
+    if len({task.seed for task in tasks}) < 2:
+        return []
+    first = _play(make, tasks[0], seed, steps, clock)
+    if first.problems:
+        return []  # `check` has told it
+    for other in tasks[1:]:
+        again = _play(make, other, seed, steps, clock, first.actions)
+        if again.problems or again.seen[: len(first.seen)] != first.seen or again.score != first.score:
+            return []
+    return [
+        f"the seed is ignored: {len(tasks)} tasks with different seeds are one and the same episode; draw "
+        "what differs from task.seed"
+    ]
 
 
 def _ending(

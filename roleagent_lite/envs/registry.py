@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,9 @@ class EnvSpec:
     history: past steps shown to the agent; vocabulary: the actions in words, for agents without a list of
     admissible ones; facts: whether `facts()` gives the true state; snapshots: whether `snapshot()` and
     `restore()` exist; failure_modes: name -> when it applies, what a diagnosis may call a failure (empty: the
-    shipped vocabulary of the environment's name, else the general one).
+    shipped vocabulary of the environment's name, else the general one); tasks: its own tasks, if it brings
+    any; goal: what its tasks are about, where they differ by seed alone; blocking: whether a step may take so
+    long (a process, a network) that it has to run in a thread.
     """
 
     name: str
@@ -42,6 +45,9 @@ class EnvSpec:
     facts: bool = False
     snapshots: bool = False
     failure_modes: Mapping[str, str] = field(default_factory=dict)
+    tasks: Callable[[], Iterable[Any]] | None = None
+    goal: str = ""
+    blocking: bool = False
 
 
 def _household() -> EnvSpec:
@@ -56,7 +62,14 @@ def _alfworld() -> EnvSpec:
     return EnvSpec("household:alfworld", original.Original, env.limit, 2, env.VOCABULARY, facts=True)
 
 
+def _gym(name: str) -> EnvSpec:
+    from roleagent_lite.envs import gymnasium as gym
+
+    return EnvSpec(name, partial(gym.Gym, name), partial(gym.limit, name))
+
+
 _OWN: Mapping[str, Callable[[], EnvSpec]] = {"household": _household, "household:alfworld": _alfworld}
+_FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {"gym:": _gym}  # what follows the colon is theirs
 _registered: dict[str, EnvSpec] = {}
 
 
@@ -91,6 +104,9 @@ def spec_of(name: str, factory: Callable[[Task], Any]) -> EnvSpec:
         facts=hasattr(factory, "facts"),
         snapshots=hasattr(factory, "snapshot") and hasattr(factory, "restore"),
         failure_modes=getattr(factory, "failure_modes", {}),
+        tasks=getattr(factory, "tasks", None),
+        goal=str(getattr(factory, "goal", "")),
+        blocking=bool(getattr(factory, "blocking", False)),
     )
 
 
@@ -147,8 +163,11 @@ def spec(name: str) -> EnvSpec:
         return _OWN[name]()
     if name in _registered:
         return _registered[name]
+    family = next((make for prefix, make in _FAMILIES.items() if name.startswith(prefix)), None)
     point = _entry_points().get(name)
-    if point is not None:
+    if family is not None:
+        found = family(name)
+    elif point is not None:
         found = spec_of(name, load_factory(point.value))
     elif _is_path(name):
         found = spec_of(name, load_factory(name))

@@ -1,0 +1,104 @@
+"""`roleagent-lite env`: the environments there are; `env new NAME` writes one, `env check NAME` tries one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from roleagent_lite.cli.settings import AsJson
+
+Action = Annotated[str | None, typer.Argument(metavar="[new|check]", help="Write an example, or try one.")]
+Name = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="new: a name; check: an environment or module:Class.")
+]
+File = Annotated[str | None, typer.Option("--tasks", help="With check: its tasks, a JSONL file or a set.")]
+Folder = Annotated[Path, typer.Option("--to", help="With new: the folder to write into.")]
+TRIED = 3  # tasks of each split that `check` plays
+SEEDS = 8  # tasks, alike but for the seed, that must not all be the same episode
+
+
+def listed() -> list[dict[str, Any]]:
+    """Each known environment as plain data; one that lacks a package says so."""
+    from roleagent_lite.envs import registry
+    from roleagent_lite.errors import RoleAgentError
+
+    found = []
+    for name in registry.known():
+        try:
+            spec = registry.spec(name)
+            found.append({"name": name, "facts": spec.facts, "snapshots": spec.snapshots, "problem": ""})
+        except RoleAgentError as error:
+            found.append({"name": name, "facts": False, "snapshots": False, "problem": str(error)})
+    return found
+
+
+def check(name: str, file: str | None) -> dict[str, Any]:
+    """What `env check` found: tasks by split, those tried, and problems, one entry a distinct complaint."""
+    import json
+    from collections import Counter
+    from tempfile import TemporaryDirectory
+
+    from roleagent_lite.envs import own, registry
+    from roleagent_lite.envs.checker import check as check_env
+    from roleagent_lite.envs.checker import seed_ignored
+    from roleagent_lite.tasksets import load_tasks
+
+    with TemporaryDirectory() as folder:
+        path = own.write_tasks(name, Path(folder) / "tasks.jsonl", file)
+        tasks = load_tasks(path)
+        example = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
+    make = registry.spec(name).make
+    tried: Counter[str] = Counter()
+    problems: dict[str, str] = {}
+    for task in tasks:
+        tried[task.split] += 1
+        if tried[task.split] > TRIED:
+            continue
+        others = [t for t in tasks if t.id != task.id and t.split == task.split]
+        for problem in check_env(make, task, other=others[0] if others and task.params else None):
+            problems.setdefault(problem, f"task {task.id}: {problem}")
+    alike = [t for t in tasks if (t.goal, t.params) == (tasks[0].goal, tasks[0].params)][:SEEDS]
+    for problem in seed_ignored(make, alike):
+        problems.setdefault(problem, problem)
+    counts = Counter(t.split for t in tasks)
+    return {
+        "name": name,
+        "splits": dict(counts),
+        "tried": {split: min(n, TRIED) for split, n in counts.items()},
+        "example": example,
+        "problems": list(problems.values()),
+    }
+
+
+def command(
+    action: Action = None, name: Name = None, tasks: File = None, to: Folder = Path(), json: AsJson = False
+) -> None:
+    """List environments; `env new NAME` writes a working example with a test; `env check NAME` plays one."""
+    from roleagent_lite.cli.output import emit, flat, table
+    from roleagent_lite.errors import ConfigError, nearest
+
+    if action is None:
+        rows = [[e["name"], "yes" if e["facts"] else "", "yes" if e["snapshots"] else "", e["problem"]]
+                for e in listed()]  # fmt: skip
+        emit(listed(), table(["environment", "true state", "snapshots", ""], rows), json)
+        return
+    if action not in ("new", "check"):
+        raise ConfigError(f"env knows `new` and `check`, not '{action}'{nearest(action, ['new', 'check'])}")
+    if name is None:
+        raise ConfigError(f"env {action} needs a name: roleagent-lite env {action} NAME")
+    if action == "new":
+        from roleagent_lite.envs.template import names, write
+
+        written = [str(path) for path in write(name, to)]
+        module, kind = names(name)
+        lines = [*(f"wrote {path}" for path in written), f"try it: roleagent-lite env check {module}:{kind}"]
+        emit({"written": written, "name": f"{module}:{kind}"}, "\n".join(lines), json)
+        return
+    found = check(name, tasks)
+    text = f"{name}: {flat(found['splits'])} tasks; tried {flat(found['tried'])}\n"
+    text += "\n".join(found["problems"]) if found["problems"] else "no problems found"
+    emit(found, text, json)
+    if found["problems"]:
+        raise typer.Exit(1)

@@ -1,0 +1,92 @@
+"""Tasks for an environment that is named on the command line: its own, or one a seed.
+
+Owns the rows of `--env NAME`: what the environment's `tasks()` gives, what a task file gives with the name
+filled in, else tasks that differ by seed alone. Leaves out reading a task file (tasksets) and the choice of
+how many are played (evolve).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from roleagent_lite.content import find
+from roleagent_lite.envs import registry
+from roleagent_lite.errors import ConfigError
+from roleagent_lite.tasksets import read_rows
+from roleagent_lite.types import Split
+
+SEEDS: Mapping[str, range] = {"train": range(40), "dev": range(1000, 1012), "test": range(2000, 2024)}
+GOAL = "Reach the goal of this environment."
+_SPLITS = get_args(Split)
+
+
+def _row(name: str, given: Any, number: int) -> dict[str, Any]:
+    """One task as a row: a mapping, a Task, or its goal alone."""
+    if is_dataclass(given) and not isinstance(given, type):
+        given = asdict(given)
+    if isinstance(given, str):
+        given = {"goal": given}
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"environment {name}: entry {number} of tasks() is {type(given).__name__}; expected an object "
+            "with goal (and seed, params, split), a Task, or the goal alone"
+        )
+    return {**given, "env": name}
+
+
+def deal(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with a split each. Where none has one they are dealt in turn, 3 train, 1 dev, 1 test.
+
+    Raises ConfigError where some rows name a split and others do not, and where fewer than 3 are to be dealt.
+    """
+    named = sum("split" in row for row in rows)
+    if named == len(rows):
+        return list(rows)
+    if named:
+        raise ConfigError(f"{named} of {len(rows)} tasks name their split; let all of them do so, or none")
+    if len(rows) < 3:
+        raise ConfigError(f"{len(rows)} tasks cannot be dealt to train, dev and test; give at least 3")
+    order = ("train", "dev", "test", "train", "train")
+    return [{**row, "split": order[number % len(order)]} for number, row in enumerate(rows)]
+
+
+def by_seed(name: str, goal: str) -> list[dict[str, Any]]:
+    """Tasks that differ by seed alone; no seed is in two splits."""
+    return [
+        {"id": f"seed-{seed}", "env": name, "goal": goal, "seed": seed, "split": split}
+        for split, seeds in SEEDS.items()
+        for seed in seeds
+    ]
+
+
+def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
+    """Task rows of the environment `name`, or those of `file` with `name` as their environment.
+
+    Without a file: what the class's `tasks()` gives (objects, Tasks or goals); else one task a seed, with the
+    class's `goal` if it has one. Raises ConfigError for what cannot be read as tasks.
+    """
+    found = registry.spec(name)
+    if file is not None:
+        given: Sequence[Any] = [row for _, row in read_rows(find("tasks", file, ".jsonl"))]
+    elif found.tasks is not None:
+        given = list(found.tasks())
+        if not given:
+            raise ConfigError(f"environment {name}: tasks() gives none")
+    else:
+        return by_seed(name, found.goal or GOAL)
+    return deal([_row(name, row, number) for number, row in enumerate(given, 1)])
+
+
+def write_tasks(name: str, target: Path, file: str | None = None) -> Path:
+    """Writes `rows_of(name, file)` to `target` as a task file, for a run to name. One that says the same is
+    left as it is, so that a resume finds what it was started with."""
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows_of(name, file)]
+    text = "\n".join(lines) + "\n"
+    if not target.is_file() or target.read_text(encoding="utf-8") != text:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    return target

@@ -1,0 +1,134 @@
+"""`env`: the list, an example written, one's own environment tried."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from roleagent_lite.cli import env
+from roleagent_lite.envs import registry
+from roleagent_lite.envs.registry import spec_of
+from roleagent_lite.errors import ConfigError
+from roleagent_lite.types import Observation, Task, Transition
+from tests.toy import Toy
+
+
+class Guess:
+    """Hides a number; `fair` False ignores the seed."""
+
+    fair = True
+
+    def __init__(self, task: Task) -> None:
+        self.number = random.Random(task.seed).choice("123456") if self.fair else "3"
+        self.done = False
+
+    def observe(self) -> Observation:
+        return Observation("Guess.", tuple("123456"))
+
+    def step(self, action: str) -> Transition:
+        self.done = action == self.number
+        return Transition(self.observe(), float(self.done), self.done)
+
+    def score(self) -> float:
+        return float(self.done)
+
+
+def checked(kind: type, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], int]:
+    """The JSON that `env check` prints for a class, and the exit code."""
+    registry.register(spec_of("cli-own", kind))
+    code = 0
+    try:
+        env.command("check", "cli-own", json=True)
+    except typer.Exit as left:
+        code = left.exit_code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found, code
+
+
+def test_a_sound_one(capsys: pytest.CaptureFixture[str]) -> None:
+    found, code = checked(Guess, capsys)
+    assert (found["problems"], code) == ([], 0)
+    assert found["tried"] == {"train": 3, "dev": 3, "test": 3}
+    assert found["example"]["env"] == "cli-own"
+
+
+def test_an_ignored_seed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    found, code = checked(type("Unfair", (Guess,), {"fair": False}), capsys)
+    assert code == 1
+    assert [p.split(":")[0] for p in found["problems"]] == ["the seed is ignored"]
+
+
+class Raises(Guess):
+    def step(self, action: str) -> Transition:
+        raise KeyError("lamp")
+
+
+class Unlike(Guess):
+    def observe(self) -> Observation:
+        return Observation(str(random.random()))
+
+
+class Empty(Guess):
+    def observe(self) -> Observation:
+        return Observation("")
+
+
+class Endless(Guess):
+    def step(self, action: str) -> Transition:
+        return Transition(self.observe(), 0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Raises, "raised KeyError"),
+        (Unlike, "observe() called twice gives two things"),
+        (Empty, "gives an empty text"),
+        (Endless, "done was never True"),
+    ],
+)
+def test_what_is_wrong_is_said(kind: type, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found, code = checked(kind, capsys)
+    assert code == 1
+    assert any(said in problem for problem in found["problems"]), found["problems"]
+
+
+def test_the_same_complaint_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    found, _ = checked(Empty, capsys)
+    assert len(found["problems"]) == 1
+
+
+def test_new_and_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    env.command("new", "cellar", to=tmp_path)
+    assert "try it: roleagent-lite env check cellar:Cellar" in capsys.readouterr().out
+    assert (tmp_path / "cellar.py").is_file() and (tmp_path / "test_cellar.py").is_file()
+
+
+def test_the_list_names_ours_and_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    env.command(json=True)
+    found = {e["name"]: e for e in json.loads(capsys.readouterr().out)}
+    assert found["household"]["facts"] and found["household"]["snapshots"]
+    env.command()
+    assert "household" in capsys.readouterr().out
+
+
+def test_a_file_of_tasks_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    registry.register(spec_of("cli-own", Toy))
+    file = tmp_path / "t.jsonl"
+    file.write_text("".join(json.dumps({"goal": f"task {n}"}) + "\n" for n in range(5)))
+    env.command("check", "cli-own", str(file), json=True)
+    assert json.loads(capsys.readouterr().out)["splits"] == {"train": 3, "dev": 1, "test": 1}
+
+
+def test_other_words_are_refused() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'check'"):
+        env.command("chek", "x")
+    with pytest.raises(ConfigError, match="env new needs a name"):
+        env.command("new")
+    with pytest.raises(ConfigError, match="did you mean 'household'"):
+        env.command("check", "househld")
