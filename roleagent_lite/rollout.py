@@ -181,10 +181,10 @@ async def many(
     """The trajectory of each job in the order of `jobs`, at most `workers` at once, stored when they end.
 
     play_one gives a job's trajectory; env names its environment. The listener hears of every finished
-    episode, and once of an environment that contradicts itself, which is noted in the run. The first exception
-    (a fatal model error, an interrupt) cancels the other episodes, waits for them and is raised. After
-    BudgetStop the calls in flight, which are paid for, are let in and stored; each worker then stops at its
-    next call.
+    episode, and once of an environment that contradicts itself, which is noted in the run. The first
+    exception (a fatal model error, an interrupt) cancels the other episodes, waits for them and is raised.
+    After BudgetStop the calls in flight, which are paid for, are let in and stored; each worker then stops
+    at its next call.
     """
     done: dict[int, Trajectory] = {}
     spent = False

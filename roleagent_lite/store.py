@@ -100,7 +100,7 @@ class Run:
     def create(cls, path: Path, config: RunConfig) -> Run:
         """A new run, or the same one again; refuses one whose config differs, naming the difference.
 
-        A run in which nothing was sent or played yet starts anew with `config`.
+        A run in which nothing was sent or played yet starts anew, whatever it was to be.
 
         Raises RoleAgentError where the directory cannot be made or written.
         """
@@ -114,7 +114,7 @@ class Run:
         except OSError as error:
             raise RoleAgentError(f"cannot write run directory {path}: {error.strerror}") from None
         try:
-            if saved.exists() and _unused(path) and _difference(load(saved), safe):
+            if saved.exists() and _unused(path):
                 for name in _TABLES:  # a start that failed, say on a misspelt model, keeps no name
                     (path / f"{name}.jsonl").unlink(missing_ok=True)
                 saved.unlink()
@@ -192,7 +192,7 @@ _FREE |= {"budget.max_usd", "budget.max_calls", "budget.price", "limits.replay"}
 
 def _unused(path: Path) -> bool:
     """Whether nothing was sent or played in a run: then its settings may still change."""
-    used = (path / f"{name}.jsonl" for name in ("dispatched", "calls", "trajectories"))
+    used = (path / f"{name}.jsonl" for name in ("dispatched", "calls", "trajectories", "trials"))
     return not any(table.exists() and table.stat().st_size for table in used)
 
 
