@@ -219,15 +219,15 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
 def test_a_killed_writer_leaves_no_lock(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from roleagent_lite.config import RunConfig; from roleagent_lite.store import Run\n"
+        "from roleagent_lite.config import RunConfig; from roleagent_lite.store import Event, Run\n"
         "run = Run.create(Path(sys.argv[1]), RunConfig())\n"
-        "run.record('a', 'note', {})\n"
+        "run.dispatched.put(Event('a', 'call', {}))\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     found = subprocess.run([sys.executable, "-c", code, str(tmp_path / "r")], check=False)
     assert found.returncode == -9
     with Run.create(tmp_path / "r", RunConfig()) as run:
-        assert "a" in run.events
+        assert "a" in run.dispatched
 
 
 def test_nothing_in_a_run_is_a_pickle(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,6 @@ def test_evl_01_the_order_of_ending_changes_nothing() -> None:
 
 def test_usage_is_the_sum_of_the_episodes_own_calls(tmp_path: Path) -> None:
     def with_calls(*ids: str) -> Trajectory:
-        from dataclasses import replace
-
         return make.episode(TASKS[0], make.SEED, steps=[replace(make.step(), call_ids=ids)])
 
     with make.new_run(tmp_path / "r") as run:
@@ -107,7 +106,7 @@ async def test_evl_01_one_worker_and_eight_give_the_same_result(tmp_path: Path) 
     config = from_mapping({"model": "scripted", "tasks": "t"})
     one, _ = await scored(tmp_path / "a", config, workers=1)
     eight, _ = await scored(tmp_path / "b", config, workers=8)
-    assert one == eight
+    assert replace(one, seconds=None) == replace(eight, seconds=None)
     assert [row[0] for row in one.scores.values()] == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
     assert one.n == 6 and one.usage.output == one.usage.input // 5 if one.usage.input else False
 
