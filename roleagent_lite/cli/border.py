@@ -17,6 +17,7 @@ from pathlib import Path
 PARTIAL = 5
 # Optional packages and the extra that brings each.
 _EXTRAS = {"torch": "embed", "transformers": "embed", "alfworld": "alfworld", "textworld": "alfworld"}
+_EXTRAS |= {"peft": "distill", "safetensors": "distill", "gguf": "distill", "unsloth": "unsloth"}
 _BEFORE_HEAVY_IMPORTS = {
     "OMP_WAIT_POLICY": "PASSIVE",  # else two cores stall 5 to 40 times in OpenMP's busy wait
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else importing litellm goes to the network

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from roleagent_lite.cli import border, env, eval_, evolve, export_, models, runs, show, tasks
+from roleagent_lite.cli import border, distill, doctor, env, eval_, evolve, export_, models, runs, show, tasks
 from roleagent_lite.version import __version__
 
 app = typer.Typer(
@@ -44,12 +44,14 @@ def _root(
 
 app.command("evolve")(evolve.command)
 app.command("eval")(eval_.command)
+app.command("distill")(distill.command)
 app.command("show")(show.command)
 app.command("runs")(runs.command)
 app.command("tasks")(tasks.command)
 app.command("env")(env.command)
 app.command("models")(models.command)
 app.command("export")(export_.command)
+app.command("doctor")(doctor.command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -150,9 +150,20 @@ class Engine:
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """The chat in the model's own template; a last assistant message is left open to be continued."""
-        text = self._post("/apply-template", {"messages": _plain(messages)})["prompt"]
+        return self.tokenize_prompt(self.render(messages))
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """The text of a prompt in the model's own template."""
+        return str(self._post("/apply-template", {"messages": _plain(messages)})["prompt"])
+
+    def tokenize_prompt(self, text: str) -> list[int]:
+        """Token ids of a rendered prompt: control tokens are read as such."""
         answer = self._post("/tokenize", {"content": text, "add_special": True, "parse_special": True})
         return list(answer["tokens"])
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        """The text of token ids, control tokens shown."""
+        return str(self._post("/detokenize", {"tokens": list(ids)})["content"])
 
 
 class EmbeddedModel:
@@ -164,6 +175,11 @@ class EmbeddedModel:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name = name
         self._engine = engine
+
+    @property
+    def engine(self) -> Engine:
+        """What stands behind it, for who needs its tokenizer."""
+        return self._engine
 
     @classmethod
     def open(cls, spec: str = "embedded", listener: Listener | None = None) -> EmbeddedModel:

@@ -1,0 +1,70 @@
+"""`roleagent-lite distill`: from a run to training samples and an adapter of a small local model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roleagent_lite.cli.settings import AsJson, RunArgument, Runs
+
+if TYPE_CHECKING:
+    from roleagent_lite.distill.prepare import Prepared
+
+RecipeName = Annotated[str, typer.Option("--recipe", help="A shipped recipe or a TOML file.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="Folder for what is written; default RUN/distill/RECIPE.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Write the samples with tokens and loss masks; train nothing.")
+]
+
+
+def command(
+    run: RunArgument,
+    recipe: RecipeName = "smollm2-cpu",
+    dry_run: DryRun = False,
+    out: Out = None,
+    runs: Runs = Path("runs"),
+    json: AsJson = False,
+) -> None:
+    """Turn a run's training episodes into samples, and train an adapter on them."""
+    from roleagent_lite.cli.border import tell
+    from roleagent_lite.cli.output import emit, find_run
+    from roleagent_lite.distill import dump
+    from roleagent_lite.distill.prepare import prepare
+    from roleagent_lite.distill.recipe import load_recipe
+    from roleagent_lite.distill.tokenizer import open_tokenizer
+    from roleagent_lite.errors import ConfigError
+    from roleagent_lite.store import Run
+
+    plan = load_recipe(recipe)
+    path = find_run(run, runs)
+    if not dry_run:
+        raise ConfigError("training is not part of this version yet; look at the samples with --dry-run")
+    with Run.open(path) as opened:
+        tokenizer = open_tokenizer(plan.model)
+        prepared = prepare(opened, plan, tokenizer)
+    folder = out or path / "distill" / plan.name
+    dump.write(prepared, tokenizer, folder)
+    for warning in prepared.report.warnings:
+        tell(f"warning: {warning}")
+    emit({"out": str(folder), **dump.summary(prepared, tokenizer)}, _words(prepared, folder), json)
+    prepared.check()
+
+
+def _words(prepared: Prepared, folder: Path) -> str:
+    from roleagent_lite.cli.output import table
+
+    report = prepared.report
+    rows: list[tuple[str, Any]] = [
+        ("episodes", report.trajectories),
+        ("groups", f"{report.groups}, {report.without_signal} without signal"),
+        ("samples", f"{report.samples}, {report.used} used"),
+        ("tokens", f"{report.tokens}, {report.trained} of them trained; longest sample {report.longest}"),
+        ("cut", f"{report.cut} cut, {report.too_long} dropped as too long"),
+        ("old log-probabilities", f"recorded for {report.with_logprobs} of {report.used} samples"),
+        *((f"left out: {why}", count) for why, count in report.reasons.items()),
+    ]
+    return table(("what", "how many"), [(a, str(b)) for a, b in rows]) + f"\nwritten to {folder}"

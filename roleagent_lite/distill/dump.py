@@ -1,0 +1,72 @@
+"""The dry run's files: for every sample its token ids, decoded text, loss mask, group, reward and advantage.
+
+Owns the format: `samples.jsonl`, one sample a line; `dropped.jsonl`, what did not become one; `summary.json`,
+the counts. Needs neither torch nor a model's weights. Leaves out how samples come about (prepare.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from roleagent_lite.distill.prepare import Prepared
+from roleagent_lite.distill.tokenizer import Tokenizer
+from roleagent_lite.distill.tokens import Tokens
+from roleagent_lite.errors import RoleAgentError
+
+
+def row(tokens: Tokens, tokenizer: Tokenizer) -> dict[str, Any]:
+    """One sample as plain data. `text` is the decoded whole, `trained_text` what mask 1 decodes to, `reply`
+    what was received; `used` False: `why` says it; `cut`: messages taken out, tokens before."""
+    sample = tokens.sample
+    text = tokenizer.decode(tokens.ids)
+    return {
+        "sample": sample.id, "kind": sample.kind, "trajectory": sample.trajectory, "step": sample.step,
+        "group": sample.group, "task": sample.task, "round": sample.round, "model": sample.model,
+        "reward": sample.reward, "step_reward": sample.step_reward, "advantage": sample.advantage,
+        "used": not tokens.why, "why": tokens.why,
+        "cut": {"messages": tokens.removed, "tokens_before": tokens.before},
+        "token_source": tokens.source, "ids_differ": tokens.differs, "notes": list(tokens.notes),
+        "messages": [asdict(m) for m in tokens.messages], "reply": sample.text,
+        "token_ids": list(tokens.ids), "loss_mask": list(tokens.mask), "logprobs": tokens.logprobs,
+        "prediction_mask": list(tokens.predicted) if any(tokens.predicted) else None,
+        "text": text, "trained_text": text[len(tokenizer.decode(tokens.ids[: tokens.start])) :],
+    }  # fmt: skip
+
+
+def summary(prepared: Prepared, tokenizer: Tokenizer) -> dict[str, Any]:
+    """The counts of a preparation, with recipe, tokenizer and its control tokens."""
+    return {
+        "recipe": prepared.recipe.model_dump(),
+        "tokenizer": tokenizer.name,
+        "end_of_turn": {"id": tokenizer.end_id, "text": tokenizer.decode([tokenizer.end_id])},
+        "padding": {"id": tokenizer.pad_id, "side": "right"},
+        **asdict(prepared.report),
+    }
+
+
+def write(prepared: Prepared, tokenizer: Tokenizer, out: Path) -> None:
+    """The three files in `out`, each whole or not at all. Raises RoleAgentError where they cannot be
+    written."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _lines(out / "samples.jsonl", (row(t, tokenizer) for t in prepared.tokens))
+        _lines(out / "dropped.jsonl", (asdict(d) for d in prepared.dropped))
+        whole = json.dumps(summary(prepared, tokenizer), ensure_ascii=False, indent=2, allow_nan=False)
+        _replace(out / "summary.json", [whole + "\n"])
+    except OSError as error:
+        raise RoleAgentError(f"cannot write the dry run to {out}: {error.strerror or error}") from None
+
+
+def _lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    _replace(path, (json.dumps(r, ensure_ascii=False, allow_nan=False) + "\n" for r in rows))
+
+
+def _replace(path: Path, parts: Iterable[str]) -> None:
+    partial = path.with_name(path.name + ".part")
+    with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines(parts)
+    partial.replace(path)

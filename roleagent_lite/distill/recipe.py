@@ -1,0 +1,177 @@
+"""Recipe: what a training run is to do, from a TOML file of the room `distill/` or of the user's.
+
+Owns names, defaults, ranges and the wording of a refusal. Leaves out what the settings do and what a machine
+can carry.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from roleagent_lite import content
+from roleagent_lite.errors import ConfigError, nearest
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Data(_Table):
+    """What of a run becomes samples.
+
+    max_tokens: prompt and reply of one sample. too_long: `cut` drops whole old exchanges from a conversation,
+    oldest first, and the sample where that is not enough; `drop` always drops it. experience: `strip` takes
+    retrieved experience out of the prompts, `keep` trains with it. rounds: empty = all.
+    """
+
+    max_tokens: int = Field(default=2048, ge=16)
+    too_long: Literal["cut", "drop"] = "cut"
+    experience: Literal["strip", "keep"] = "strip"
+    rounds: tuple[int, ...] = ()
+
+
+class Adapter(_Table):
+    """LoRA. `targets`: names of linear layers, or ("all-linear",). `start`: an adapter to go on from."""
+
+    rank: int = Field(default=16, ge=1)
+    alpha: float = Field(default=32.0, gt=0)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    targets: tuple[str, ...] = Field(default=("all-linear",), min_length=1)
+    missing_targets: Literal["refuse", "warn"] = "refuse"
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    start: str | None = None
+
+
+class Train(_Table):
+    """The update. batch: samples an optimiser step; micro_batch: samples a forward pass.
+
+    epochs: passes over the samples; steps: optimiser steps at most, 0 = as many as the epochs give.
+    dtype: of the base model's weights. checkpoint_every: optimiser steps.
+    """
+
+    epochs: int = Field(default=1, ge=1)
+    steps: int = Field(default=0, ge=0)
+    batch: int = Field(default=16, ge=1)
+    micro_batch: int = Field(default=1, ge=1)
+    lr: float = Field(default=1e-5, gt=0)
+    warmup: int = Field(default=0, ge=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    clip_norm: float = Field(default=1.0, gt=0)
+    seed: int = 0
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    checkpoint_every: int = Field(default=10, ge=1)
+
+
+class Loss(_Table):
+    """The objective (paper Eq. 9, Table 5). normalise: see `loss.NORMALISERS`.
+
+    kl: weight of the k3 divergence from the policy that training started from. max_kl: mean divergence a
+    token (nats) above which training stops; a half of it is warned of. updates: optimiser steps on the
+    samples of one reading of the old log-probabilities. prediction: weight of the cross-entropy on prediction
+    tokens whose alignment was at least `matched`.
+    """
+
+    clip_low: float = Field(default=0.2, gt=0, lt=1)
+    clip_high: float = Field(default=0.28, gt=0)
+    kl: float = Field(default=1e-3, ge=0)
+    max_kl: float = Field(default=1.0, gt=0)
+    normalise: Literal["grpo", "dr_grpo", "mean"] = "grpo"
+    length: int = Field(default=256, ge=1)  # what dr_grpo divides by, in tokens a sample
+    no_signal: Literal["drop", "keep"] = "drop"
+    prediction: float = Field(default=0.0, ge=0)
+    matched: float = Field(default=0.9, ge=0, le=1)
+
+
+class Sft(_Table):
+    """Which episodes may be imitated: solved, with a mean alignment of at least `min_alignment` (0 = any)."""
+
+    min_alignment: float = Field(default=0.0, ge=0, le=1)
+    per_task: int = Field(default=4, ge=1)  # episodes a task at most, the best foretold first
+
+
+class Recipe(_Table):
+    """All that decides a training run but its data.
+
+    model: what is trained: a folder in Hugging Face's layout, OWNER/NAME on a model hub, or `embedded` and
+    `embedded:FILE.gguf`. method: sft or grpo. device: `cuda` needs a CUDA card and says so before anything
+    loads. backend: `auto` takes Unsloth on a CUDA card where it is installed, else transformers and peft.
+    """
+
+    name: str = "recipe"
+    about: str = ""
+    model: str = "embedded"
+    method: Literal["sft", "grpo"] = "grpo"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    backend: Literal["auto", "plain", "unsloth"] = "auto"
+    data: Data = Data()
+    adapter: Adapter = Adapter()
+    train: Train = Train()
+    loss: Loss = Loss()
+    sft: Sft = Sft()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Recipe:
+        if self.train.micro_batch > self.train.batch:
+            raise ValueError(
+                f"train.micro_batch is {self.train.micro_batch}, more than train.batch {self.train.batch}"
+            )
+        if self.backend == "unsloth" and self.device == "cpu":
+            raise ValueError("backend 'unsloth' needs a CUDA card, device is 'cpu'; use backend 'plain'")
+        return self
+
+
+def _explain(error: ValidationError, source: str) -> str:
+    first = error.errors()[0]
+    path = ".".join(str(p) for p in first["loc"])
+    if first["type"] == "extra_forbidden":
+        model: type[BaseModel] = Recipe
+        for part in first["loc"][:-1]:
+            field = model.model_fields[str(part)].annotation
+            assert isinstance(field, type) and issubclass(field, BaseModel)
+            model = field
+        name = str(first["loc"][-1])
+        elsewhere = _elsewhere(name)
+        hint = f"; did you mean '{elsewhere[0]}'?" if elsewhere else nearest(name, model.model_fields)
+        return f"{source}: unknown setting '{path}'{hint}"
+    if not path:
+        return f"{source}: {first['msg'].removeprefix('Value error, ')}"
+    return f"{source}: setting '{path}' is {first['input']!r}: {first['msg']}"
+
+
+def _elsewhere(name: str) -> list[str]:
+    """Settings of exactly this name in other tables, as `table.name`."""
+    return [
+        f"{table}.{name}"
+        for table, field in Recipe.model_fields.items()
+        if isinstance(field.annotation, type)
+        and issubclass(field.annotation, BaseModel)
+        and name in field.annotation.model_fields
+    ]
+
+
+def from_mapping(values: Mapping[str, Any], source: str = "recipe") -> Recipe:
+    """A validated recipe. Raises ConfigError that names the setting, what was found and the nearest name."""
+    try:
+        return Recipe.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError(_explain(error, source)) from None
+
+
+def load_recipe(item: str) -> Recipe:
+    """The recipe at a path, or of that name among the shipped ones. Raises ConfigError.
+
+    A recipe without a `name` takes its file's.
+    """
+    path = content.find("distill", item, ".toml")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"cannot read recipe {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    return from_mapping({"name": Path(path).stem, **values}, str(path))
