@@ -7,6 +7,7 @@ request out, one reply back: DSPy's retries, cache and history are off. Leaves o
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from typing import Any
 from roleagent_lite.errors import ConfigError, ModelError, TransientModelError, UnsupportedRequest
 from roleagent_lite.lm import dialect, faults
 from roleagent_lite.lm.address import Address, is_loopback
+from roleagent_lite.lm.limiter import connections
 from roleagent_lite.lm.price import quiet
 from roleagent_lite.lm.thinking import split
 from roleagent_lite.redact import mend
@@ -26,6 +28,7 @@ from roleagent_lite.types import Reply, Request, Usage
 # Providers whose counts leave something out that ours include (dspy.lm15.Usage is verbatim).
 _CACHE_APART = ("anthropic",)
 _REASONING_APART = ("gemini", "vertex_ai", "xai")
+_POOL = 100  # connections of DSPy's own pool; who waits for one there is timed out as if the server were slow
 
 
 class ProviderModel:
@@ -42,6 +45,7 @@ class ProviderModel:
         self.quirks = dialect.Quirks()
         self._address = address
         self._note = note or (lambda _: None)
+        self._places = asyncio.Semaphore(connections(_POOL))
         options: dict[str, Any] = {"timeout": timeout}
         if address.key or address.bases:  # a server of one's own may need none, but DSPy insists
             options["api_key"] = address.key or "none"
@@ -68,8 +72,9 @@ class ProviderModel:
             sent = dialect.body(request, self.name, self.quirks)
             start = time.perf_counter()
             try:
-                with dspy.context(disable_history=True):
-                    response = await self._lm.acall(request=self._typed(request))
+                async with self._places:
+                    with dspy.context(disable_history=True):
+                        response = await self._lm.acall(request=self._typed(request))
             except LMError as error:
                 ours = self._ours(error)
                 if isinstance(ours, UnsupportedRequest):

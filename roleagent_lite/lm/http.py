@@ -7,6 +7,8 @@ recorder). Its own transport because 64 rollouts at once leave about 2.8 ms of o
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import json
 import re
 import time
@@ -23,6 +25,7 @@ from roleagent_lite.errors import (
 )
 from roleagent_lite.lm import dialect, faults
 from roleagent_lite.lm.address import Address, endpoint, shown
+from roleagent_lite.lm.limiter import connections
 from roleagent_lite.types import Reply, Request
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ class HttpModel:
         self._note = note or (lambda _: None)
         self._bases = list(address.bases)
         self._session: aiohttp.ClientSession | None = None
+        self._places = asyncio.Semaphore(connections())
 
     @classmethod
     async def open(
@@ -149,7 +153,8 @@ class HttpModel:
 
         where = shown(url)
         try:
-            async with self._open().request(method, url, data=data) as response:
+            # Who waits for a place waits outside of the deadline, which aiohttp's own limit would count in.
+            async with self._places, self._open().request(method, url, data=data) as response:
                 raw = await response.read()
                 return response.status, response.headers, raw.decode("utf-8", errors="replace")
         except aiohttp.ClientConnectorCertificateError as error:
@@ -158,6 +163,11 @@ class HttpModel:
             ) from None
         except (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError) as error:
             reason = error.os_error.strerror or str(error.os_error)
+            if error.os_error.errno in (errno.EMFILE, errno.ENFILE):
+                raise FatalModelError(
+                    f"no file left for a connection to {where} ({reason}); resume with fewer --workers, or "
+                    "after `ulimit -n 4096`"
+                ) from None
             raise faults.Unreachable(f"cannot reach the server {where} ({reason})") from None
         except aiohttp.ClientPayloadError:
             raise TransientModelError(f"{where}: stream cut, the connection ended inside the reply") from None

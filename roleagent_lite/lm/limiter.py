@@ -1,11 +1,13 @@
 """Requests and tokens per minute: a call waits until the last 60 seconds leave room for it.
 
-Owns the sliding window. Leaves out what a server's own 429 says (retry). The clock is injectable.
+Owns the sliding window, and how many connections a transport may hold. Leaves out what a server's own 429
+says (retry). The clock is injectable.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -18,6 +20,13 @@ WINDOW = 60.0
 def estimate(request: Request) -> int:
     """Tokens that a request may cost: a token per four characters in, its whole limit out."""
     return sum(len(m.content) for m in request.messages) // 4 + request.max_tokens
+
+
+def connections(most: int = 4096) -> int:
+    """How many connections one transport may hold at once: `most`, or half of the files that this process may
+    open. Callers beyond that wait their turn, outside of a request's deadline."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if soft == resource.RLIM_INFINITY else max(1, min(soft // 2, most))
 
 
 class Limiter:

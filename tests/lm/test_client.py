@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from roleagent_lite.errors import (
     TransientModelError,
     UnsupportedRequest,
 )
-from roleagent_lite.lm import faults
+from roleagent_lite.lm import client, faults
 from roleagent_lite.lm.address import Address, parse
 from roleagent_lite.lm.client import ProviderModel
 from roleagent_lite.types import Message, Usage
@@ -263,3 +264,19 @@ async def test_a_schema_with_choices_in_it_is_answered_as_text(name: str) -> Non
         async with provider(fake, name) as model:
             reply = await model.complete(ask(schema=schema))
     assert (reply.text, reply.finish) == ('{"action": "öffne Tür"}', "stop")
+
+
+async def test_more_callers_than_the_pool_holds_wait_outside_of_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "_POOL", 4)
+    with FakeServer(always("take key"), latency=0.25) as fake:
+        async with provider(fake, timeout=1.5) as model:  # 32 callers in turns of 4 wait for 2 seconds
+            replies = await asyncio.gather(*(model.complete(ask(f"call {n}")) for n in range(32)))
+    assert [reply.text for reply in replies] == ["take key"] * 32
+
+
+def test_the_pool_is_as_large_as_dspy_makes_it() -> None:
+    from dspy._vendor.lm15.transports import DEFAULT_MAX_CONNECTIONS
+
+    assert client._POOL == DEFAULT_MAX_CONNECTIONS

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import resource
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +20,7 @@ from roleagent_lite.errors import (
     TransientModelError,
     UnsupportedRequest,
 )
-from roleagent_lite.lm import faults
+from roleagent_lite.lm import faults, http
 from roleagent_lite.lm.address import parse
 from roleagent_lite.lm.http import HttpModel
 from roleagent_lite.types import Usage
@@ -296,3 +299,46 @@ async def test_a_remote_server_is_reached_through_the_proxy_of_the_environment(
         await model.close()
     assert (reply.text, model.base_url) == ('{"action": "take key"}', url)
     assert fake.requests[0].headers["host"] == "host.example"
+
+
+# --- open files ---
+
+
+class Crowded(FakeServer):
+    """Counts how many connections were open at once."""
+
+    most = 0
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        self.most = max(self.most, len(self._open))
+        return await super()._exchange(reader, writer)
+
+
+async def test_more_callers_than_places_wait_outside_of_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "connections", lambda: 4)
+    with Crowded(always("take key"), latency=0.25) as fake:
+        async with http_model(fake, timeout=1.5) as model:  # 40 callers in turns of 4 wait for over 2 seconds
+            replies = await asyncio.gather(*(model.complete(ask(f"call {n}")) for n in range(40)))
+    assert [reply.text for reply in replies] == ["take key"] * 40
+    assert fake.most == 4
+
+
+async def test_no_file_left_is_said_and_ends_the_run() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with FakeServer() as fake:
+        async with http_model(fake) as model:
+            model._open()  # a session of its own needs no file
+            most = max(int(path.name) for path in Path("/proc/self/fd").iterdir()) + 8
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            held: list[socket.socket] = []
+            try:
+                with contextlib.suppress(OSError):
+                    while True:
+                        held.append(socket.socket())
+                with pytest.raises(FatalModelError, match=r"no file left .*fewer --workers.*ulimit -n"):
+                    await model.complete(ask())
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                for one in held:
+                    one.close()
+    assert fake.count == 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roleagent_lite.lm.limiter import Limited, Limiter, estimate
+from roleagent_lite.lm.limiter import Limited, Limiter, connections, estimate
 from roleagent_lite.lm.scripted import ScriptedModel
 from roleagent_lite.types import Message, Reply, Usage
 from tests.lm.kit import ask
@@ -110,3 +112,18 @@ async def test_an_idle_limiter_is_out_of_the_way() -> None:
     model = Limited(ScriptedModel(lambda r: "x"), Limiter(None, None))
     assert (await model.complete(ask())).text == "x"
     assert (model.name, model.base_url, model.can_score) == ("scripted", None, False)
+
+
+# --- connections ---
+
+
+@pytest.mark.parametrize(("files", "found"), [(1024, 512), (256, 128), (1, 1), (100_000, 600)])
+def test_half_of_the_files_at_most(monkeypatch: pytest.MonkeyPatch, files: int, found: int) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (files, files))
+    assert connections(600) == found
+
+
+def test_without_a_limit_of_files_as_many_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (endless, endless))
+    assert connections(7) == 7
