@@ -11,6 +11,7 @@ import asyncio
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from roleagent_lite.config import Wia
@@ -32,6 +33,7 @@ __all__ = [
     "play_many",
     "repeats",
     "trajectory_id",
+    "trajectory_of",
 ]
 
 Script = Callable[[Stage], Awaitable[Outcome]]
@@ -65,6 +67,15 @@ async def perform(
             await stage.close()
         except EnvironmentFault as fault:
             error = error or scrub(f"close() failed: {fault}")
+    played = trajectory_of(stage, outcome, name=name, prompt_set=prompt_set, model_name=model_name)
+    return replace(played, error=error, seconds=time.monotonic() - started, other_calls=other)
+
+
+def trajectory_of(
+    stage: Stage, outcome: Outcome, *, name: str, prompt_set: PromptSet, model_name: str
+) -> Trajectory:
+    """What has been played on `stage`, as a Trajectory that ended with `outcome`."""
+    episode = stage.episode
     return Trajectory(
         id=name,
         task=episode.task.id,
@@ -79,9 +90,6 @@ async def perform(
         arm=episode.arm,
         max_steps=episode.max_steps,
         final_state_key=stage.seen.state_key,
-        error=error,
-        seconds=time.monotonic() - started,
-        other_calls=other,
     )
 
 

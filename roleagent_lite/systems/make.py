@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roleagent_lite.errors import ConfigError, nearest
+from roleagent_lite.systems.adapt import Adapt
 from roleagent_lite.systems.base import Base
 from roleagent_lite.systems.chance import Random
 from roleagent_lite.systems.direct import Prompt
+from roleagent_lite.systems.lats import Lats
 from roleagent_lite.systems.oracle import Oracle
 from roleagent_lite.systems.own import Own
 from roleagent_lite.systems.react import React
+from roleagent_lite.systems.reflexion import Reflexion
 from roleagent_lite.systems.role_agent import RoleAgent
 from roleagent_lite.systems.setting import Setting
 
@@ -18,6 +21,9 @@ SYSTEMS: dict[str, Callable[[Setting, str], Base]] = {
     "random": Random,
     "prompt": Prompt,
     "react": React,
+    "reflexion": Reflexion,
+    "lats": Lats,
+    "adapt": Adapt,
     "role-agent": RoleAgent,
     "oracle": Oracle,
 }
@@ -30,7 +36,8 @@ def check_name(name: str) -> None:
         return
     if not (colon and rest and kind not in SYSTEMS):
         raise ConfigError(
-            f"no system '{name}'{nearest(name, SYSTEMS)}, role-agent:RUN, or your own agent as module:callable"
+            f"no system '{name}'{nearest(name, SYSTEMS)}, role-agent:RUN, "
+            "or your own agent as module:callable"
         )
 
 

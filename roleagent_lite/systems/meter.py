@@ -34,6 +34,12 @@ class Meter:
             return None
         return max(0, int(self._budget.amount) - len(self.calls))
 
+    @property
+    def spent(self) -> bool:
+        """Whether no call may be made any more."""
+        cap = self._budget.amount if self._budget.rule == "dollars" else None
+        return self.left == 0 or (cap is not None and self.dollars >= cap)
+
     def end(self) -> EpisodeEnd:
         """What says that the budget is spent."""
         spent = f"{len(self.calls)} calls, {self.dollars:.4f} dollars"
@@ -41,8 +47,7 @@ class Meter:
 
     def check(self) -> None:
         """Raises EpisodeEnd (budget) where no call may be made any more."""
-        cap = self._budget.amount if self._budget.rule == "dollars" else None
-        if self.left == 0 or (cap is not None and self.dollars >= cap):
+        if self.spent:
             raise self.end()
 
     def take(self, call_ids: tuple[str, ...]) -> None:

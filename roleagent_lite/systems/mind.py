@@ -243,8 +243,8 @@ def _through(error: ReplyError) -> None:
 class Thinking(Base):
     """A System that plays with a mind."""
 
-    modules = MODULES
-    choosing = CHOOSING
+    modules: tuple[str, ...] = MODULES
+    choosing: tuple[str, ...] = CHOOSING
 
     def mind(self, at: Attempt) -> Mind:
         """The mind of one attempt."""

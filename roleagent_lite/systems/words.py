@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from roleagent_lite.agents.show import clip
 from roleagent_lite.types import Outcome, Step, View
 
+COMPLETED, FAILED = "task completed", "task failed"  # actions of a system that works through a plan
 WIDE = 400  # characters of one outcome in a try that is shown whole
 LONG = 30  # steps of it
 
@@ -65,12 +66,14 @@ def bullets(lines: Sequence[str]) -> str:
 
 
 def subtask(task: str, done: Sequence[str], extra: Sequence[str]) -> str:
-    """The part of a plan that is at hand; "" for none."""
+    """The part of a plan that is at hand, and how to say how it went (`extra`); "" for none."""
     lines = []
     if task:
         lines.append(f"Do only this part of it now: {task}")
     if done:
         lines.append(f"Done already: {'; '.join(done)}.")
-    if extra:
-        lines.append(f"When you are through with it, answer with the action {' or '.join(map(repr, extra))}.")
+    if COMPLETED in extra:
+        lines.append(f"When this part is done, answer with the action '{COMPLETED}'.")
+    if FAILED in extra:
+        lines.append(f"When you see that you cannot do it, answer with the action '{FAILED}'.")
     return "\n".join(lines)

@@ -50,5 +50,6 @@ def test_lessons_and_sub_tasks() -> None:
     assert words.subtask("", (), ()) == ""
     assert words.subtask("find it", ("open the door",), ("task completed", "task failed")) == (
         "Do only this part of it now: find it\nDone already: open the door.\n"
-        "When you are through with it, answer with the action 'task completed' or 'task failed'."
+        "When this part is done, answer with the action 'task completed'.\n"
+        "When you see that you cannot do it, answer with the action 'task failed'."
     )
