@@ -58,13 +58,13 @@ def fresh(
             raise ConfigError(
                 f"RUN '{source}' brings prompt and settings: leave out --prompt, --prompts and --config"
             )
-        settings, file = of_run(find_run(source, runs), path, given["sets"], flags)
+        settings, file = of_run(find_run(source, runs), path, given["sets"], flag.own_tasks(flags, path))
         return path, settings, {**how, "prompt_file": file}
     if prompt is not None:
         if flags["prompts"] is not None:
             raise ConfigError("--prompt and --prompts both name a prompt: give one of them")
         flags = {**flags, "prompts": str(prompt.resolve())}
-    return path, flag.resolve(given["config"], given["sets"], flags), how
+    return path, flag.resolve(given["config"], given["sets"], flag.own_tasks(flags, path)), how
 
 
 def resumed(
@@ -75,6 +75,8 @@ def resumed(
     from roleagent_lite.errors import ConfigError
     from roleagent_lite.store import Run
 
+    if flags.get("env") is not None:
+        raise ConfigError("--resume plays the run's own tasks: leave out --env")
     if given["source"] is not None or given["config"] is not None or given["prompt"] is not None:
         raise ConfigError(
             "--resume uses the run's own prompt and settings: leave out RUN, --prompt, --config"
@@ -92,6 +94,7 @@ def command(
     source: From = None,
     run: flag.Name = None,
     model: flag.Model = None,
+    env: flag.Env = None,
     tasks: flag.Tasks = None,
     split: Split = "test",
     limit: Limit = None,
@@ -120,7 +123,7 @@ def command(
     if split not in ("train", "dev", "test"):
         raise ConfigError(f"no split '{split}'{nearest(split, ('train', 'dev', 'test'))}")
     flags = {
-        "model": model, "tasks": tasks, "agent": agent, "prompts": prompts, "seed": seed,
+        "model": model, "env": env, "tasks": tasks, "agent": agent, "prompts": prompts, "seed": seed,
         "base_url": base_url, "api_key_env": api_key_env, "max_usd": max_usd, "max_calls": max_calls,
         "price": price, "rpm": rpm, "tpm": tpm, "workers": workers,
     }  # fmt: skip

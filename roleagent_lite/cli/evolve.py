@@ -80,6 +80,8 @@ def prepare(
         target = runs / (run or next_name(f"{source.name}-replay", runs))
         return target, replayed(source, target)
     if resume:
+        if flags.get("env") is not None:
+            raise ConfigError("--resume plays the run's own tasks: leave out --env")
         path = to_resume(run, runs, "evolve")
         if config is not None:
             raise ConfigError("--resume uses the run's own settings: leave out --config")
@@ -90,12 +92,13 @@ def prepare(
         if flags.get("prompts") is not None:
             raise ConfigError("--prompt and --prompts both name the starting prompt: give one of them")
         flags = {**flags, "prompts": str(prompt.resolve())}
-    return path, flag.resolve(config, sets, flags)
+    return path, flag.resolve(config, sets, flag.own_tasks(flags, path))
 
 
 def command(
     run: flag.Name = None,
     model: flag.Model = None,
+    env: flag.Env = None,
     tasks: flag.Tasks = None,
     agent: flag.Agent = None,
     prompt: Prompt = None,
@@ -125,7 +128,8 @@ def command(
     from roleagent_lite.cli.job import finish, watched
 
     flags = {
-        "model": model, "tasks": tasks, "agent": agent, "prompts": prompts, "rounds": rounds, "seed": seed,
+        "model": model, "env": env, "tasks": tasks, "agent": agent, "prompts": prompts,
+        "rounds": rounds, "seed": seed,
         "agent_model": agent_model, "world_model": world_model, "reflector_model": reflector_model,
         "judge_model": judge_model, "base_url": base_url, "api_key_env": api_key_env, "max_usd": max_usd,
         "max_calls": max_calls, "price": price, "rpm": rpm, "tpm": tpm, "workers": workers,

@@ -25,6 +25,10 @@ Sets = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, such as wia.gamma=0.9 (repeatable)."),
 ]
 Tasks = Annotated[str | None, typer.Option("--tasks", help="A shipped task set or a JSONL file.")]
+Env = Annotated[
+    str | None,
+    typer.Option("--env", help="An environment, module:Class or gym:ID: its tasks, or --tasks played in it."),
+]
 Agent = Annotated[
     str | None, typer.Option("--agent", help="generate, choose, auto, random, or your own module:Callable.")
 ]
@@ -80,6 +84,19 @@ _PLACES = {
     "api_key_env": ("limits", "api_key_env"),
     "replay": ("limits", "replay"),
 }
+
+
+OWN_TASKS = "own_tasks.jsonl"  # in the run's folder: what --env was played on
+
+
+def own_tasks(flags: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """`flags` with `--env` made into a task file in the run's folder `path`. Raises ConfigError."""
+    rest = {name: value for name, value in flags.items() if name != "env"}
+    if flags.get("env") is None:
+        return rest
+    from roleagent_lite.envs.own import write_tasks
+
+    return {**rest, "tasks": str(write_tasks(flags["env"], path / OWN_TASKS, flags.get("tasks")))}
 
 
 def _put(into: dict[str, Any], place: Sequence[str], value: Any) -> None:

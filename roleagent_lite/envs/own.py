@@ -82,11 +82,21 @@ def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
 
 
 def write_tasks(name: str, target: Path, file: str | None = None) -> Path:
-    """Writes `rows_of(name, file)` to `target` as a task file, for a run to name. One that says the same is
-    left as it is, so that a resume finds what it was started with."""
+    """Writes `rows_of(name, file)` to `target` as a task file, for a run to name.
+
+    A file that says the same is left alone; raises ConfigError where it says something else, for a run was
+    started with it.
+    """
     lines = [json.dumps(row, ensure_ascii=False) for row in rows_of(name, file)]
     text = "\n".join(lines) + "\n"
-    if not target.is_file() or target.read_text(encoding="utf-8") != text:
+    if not target.is_file():
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        part = target.with_suffix(".part")
+        part.write_text(text, encoding="utf-8")
+        part.replace(target)
+    elif target.read_text(encoding="utf-8") != text:
+        raise ConfigError(
+            f"{target} holds other tasks than environment {name} gives now: its tasks have changed, or "
+            "the run was started with another --env; use another --run name"
+        )
     return target

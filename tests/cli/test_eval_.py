@@ -191,5 +191,23 @@ def test_resume_plays_the_same_tasks_with_the_same_prompt(inside: Inside, tmp_pa
     clear(inside("eval", "r", "--resume"), 2, "leave out RUN")
 
 
+def test_an_environment_of_ones_own(inside: Inside, tmp_path: Path) -> None:
+    assert inside("env", "new", "cellar").returncode == 0
+
+    def opens(seen: Seen) -> Answer:
+        text = json.dumps(seen.body)
+        action = "open chest" if "find a key and take it" in text else "search basket"
+        return Say(json.dumps({"thought": "", "action": action, "predictions": [""]}))
+
+    with FakeServer(opens) as fake:
+        words = ["eval", "--env", "cellar:Cellar", "--model", "fake", "--base-url", fake.url, "--json"]
+        done = inside(*words)
+    assert done.returncode == 0, done.stderr
+    (system,) = json.loads(done.stdout)["systems"]
+    assert (system["success"]["n"], system["split"]) == (12, "test")
+    assert 0 < system["success"]["k"] < 12  # the baskets among the twelve
+    clear(inside("eval", "--resume", "--env", "cellar:Cellar"), 2, "leave out --env")
+
+
 def test_flags_that_clash_are_refused(inside: Inside, tmp_path: Path) -> None:
     clear(inside("eval", "--prompt", "a.txt", "--prompts", "v1"), 2, "give one of them")

@@ -11,6 +11,7 @@ import pytest
 
 from roleagent_lite.cli.evolve import planned, prepare
 from roleagent_lite.errors import ConfigError
+from roleagent_lite.tasksets import load_tasks
 from tests.cli.conftest import Inside
 from tests.cli.make import clear, toy_tasks
 from tests.fake_server import Answer, FakeServer, Say, Seen
@@ -69,6 +70,19 @@ def test_the_planned_episodes_are_an_upper_bound(tmp_path: Path) -> None:
         "evolve": {"rounds": 3, "tasks_per_round": 6, "group": 2, "dev": 3, "test": 9},
     })  # fmt: skip
     assert planned(config) == 3 * 2 * (4 * 2) + 4 * 3 + 2 * 4
+
+
+def test_an_environment_brings_its_tasks(tmp_path: Path) -> None:
+    path, config = asked(tmp_path, flags={"env": "tests.toy:Toy"})
+    assert config.tasks == str(path / "own_tasks.jsonl")
+    assert {t.env for t in load_tasks(config.tasks)} == {"tests.toy:Toy"}
+    file = toy_tasks(tmp_path / "t.jsonl", 2)
+    path, config = asked(tmp_path, run="other", flags={"env": "tests.toy:Toy", "tasks": str(file)})
+    assert len(load_tasks(config.tasks)) == 6
+    with pytest.raises(ConfigError, match="holds other tasks"):
+        asked(tmp_path, run="other", flags={"env": "tests.toy:Toy"})
+    with pytest.raises(ConfigError, match="leave out --env"):
+        asked(tmp_path, resume=True, run="other", flags={"env": "tests.toy:Toy"})
 
 
 def test_nothing_to_resume_is_said(tmp_path: Path) -> None:

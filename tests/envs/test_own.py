@@ -88,8 +88,10 @@ def test_the_file_is_written_once(tmp_path: Path) -> None:
     before = target.stat().st_mtime_ns
     own.write_tasks("own-once", target)
     assert target.stat().st_mtime_ns == before
-    target.write_text("half")
-    assert len(load_tasks(own.write_tasks("own-once", target))) == 76
+    assert [p.name for p in target.parent.iterdir()] == ["t.jsonl"]
+    with pytest.raises(ConfigError, match="holds other tasks than environment own-else gives now"):
+        own.write_tasks(known("own-else", goal="Another."), target)
+    assert len(load_tasks(target)) == 76
 
 
 def test_no_seed_is_in_two_splits() -> None:
