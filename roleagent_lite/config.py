@@ -7,6 +7,8 @@ name of a function in a dict at the edge that uses it ("none" is the null functi
 from __future__ import annotations
 
 import json
+import re
+import reprlib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +18,41 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.types import ROLES
+
+MAX_BYTES = 1_000_000  # of a settings or prompt file; real ones have a few thousand
+# `a.a.a. … = 1`: the parser's time grows with the square of such a key's length.
+_LONG_KEY = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){60}")
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 80
+
+
+def brief(value: Any) -> str:
+    """A value as a message may show it, however large or deep it is."""
+    try:
+        return _BRIEF.repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits cannot even be written out
+        return f"a {type(value).__name__} too large to be shown"
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """`tomllib.loads` for foreign text. Raises ValueError for all that is wrong, depth and size too."""
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"it has over {MAX_BYTES} characters")
+    if _LONG_KEY.search(text):
+        raise ValueError("it has a key of over 60 parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_bounded(path: Path) -> str:
+    """The text of a settings or prompt file. Raises OSError, ValueError (not UTF-8, over MAX_BYTES)."""
+    with path.open("rb") as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"it has over {MAX_BYTES} bytes")
+    return data.decode("utf-8-sig")
 
 
 class _Table(BaseModel):
@@ -101,7 +138,7 @@ class RunConfig(_Table):
     tasks: str = "household-easy"
     agent: str = "auto"
     prompts: str = "v1"
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     workers: int = Field(default=8, ge=1, le=1024)
     budget: Budget = Budget()
     limits: Limits = Limits()
@@ -126,7 +163,7 @@ def _explain(error: ValidationError, source: str) -> str:
             assert isinstance(field, type) and issubclass(field, BaseModel)
             model = field
         return f"{source}: unknown setting '{path}'{nearest(str(first['loc'][-1]), model.model_fields)}"
-    return f"{source}: setting '{path}' is {first['input']!r}: {first['msg']}"
+    return f"{source}: setting '{path}' is {brief(first['input'])}: {first['msg']}"
 
 
 def from_mapping(values: Mapping[str, Any], source: str = "config") -> RunConfig:
@@ -153,10 +190,10 @@ def load(path: Path | None, flags: Mapping[str, Any] | None = None) -> RunConfig
     values: dict[str, Any] = {}
     if path is not None:
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+            values = parse_toml(read_bounded(path).replace("\r\n", "\n"))
         except OSError as error:
             raise ConfigError(f"cannot read config file {path}: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise ConfigError(f"{path} is not valid TOML: {error}") from None
     return from_mapping(merge(values, flags or {}), str(path) if _at_fault(values) else "command line")
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
+from roleagent_lite.config import brief
 from roleagent_lite.content import find
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.redact import mend
@@ -30,6 +32,9 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "validated": ((bool,), "true or false"),
 }
 MAX_LINE = 4_000_000  # bytes; a real task row has at most a few hundred kilobytes
+MAX_FILE = 1_000_000_000  # bytes
+MAX_DEPTH = 60  # of nested objects and lists in a row
+MAX_SEED = 2**63  # what databases, generators and servers take
 
 
 def content_id(row: Mapping[str, Any]) -> str:
@@ -40,7 +45,7 @@ def content_id(row: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = brief(value)
     return text if len(text) <= 80 else text[:79] + "…"
 
 
@@ -59,28 +64,44 @@ def _problem(row: Any) -> str | None:
     wrong = [k for k, (kinds, _) in _KINDS.items() if k in row and type(row[k]) not in kinds]
     if wrong:
         return f"{wrong[0]} must be {_KINDS[wrong[0]][1]}, found {_shown(row[wrong[0]])}"
+    if abs(row.get("seed", 0)) >= MAX_SEED:
+        return f"seed must lie within ±2^63, found {_shown(row['seed'])}"
     if row.get("split", "train") not in get_args(Split):
         return f"split is {_shown(row['split'])}; known: {', '.join(get_args(Split))}"
     return None
 
 
-def _mended(value: Any) -> Any:
-    """Parsed JSON without lone surrogates: no file and no request could hold them."""
+def _mended(value: Any, depth: int = 0) -> Any:
+    """Parsed JSON without lone surrogates: no file and no request could hold them. Raises ValueError for
+    numbers and depths that none could hold either."""
     if isinstance(value, str):
         return mend(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError("a number is too large")
+    if isinstance(value, dict | list) and depth >= MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH}")
     if isinstance(value, dict):
-        return {mend(k): _mended(v) for k, v in value.items()}
-    return [_mended(v) for v in value] if isinstance(value, list) else value
+        return {mend(k): _mended(v, depth + 1) for k, v in value.items()}
+    return [_mended(v, depth + 1) for v in value] if isinstance(value, list) else value
 
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; a key given twice is refused, for readers differ in which of the two they take."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"has the key {_shown(twice)} twice")
+    return found
+
+
 def _parse(line: str) -> Any:
     """The value of one line. Raises ValueError."""
     try:
-        return _mended(json.loads(line, parse_constant=_no_number))
+        return _mended(json.loads(line, parse_constant=_no_number, object_pairs_hook=_once))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -95,6 +116,8 @@ def _read(path: Path) -> tuple[list[tuple[int, Any]], dict[int, str]]:
     rows: list[tuple[int, Any]] = []
     bad: dict[int, str] = {}
     try:
+        if path.stat().st_size > MAX_FILE:
+            raise ConfigError(f"task file {path} has over {MAX_FILE} bytes; split it")
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read task file {path}: {error.strerror}") from None

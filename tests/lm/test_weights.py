@@ -57,7 +57,7 @@ def test_a_member_that_is_not_the_pinned_one(
     cache: Path, tiny_pin: weights.Pin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(weights.PINS, "embedded", replace(tiny_pin, member_sha256="0" * 64))
-    with pytest.raises(RoleAgentError, match="not the file it should be"):
+    with pytest.raises(RoleAgentError, match="does not hold the .* that it should"):
         weights.resolve_model("embedded")
 
 

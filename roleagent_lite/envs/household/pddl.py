@@ -98,6 +98,7 @@ SHAPES: dict[str, tuple[str, ...]] = {
 
 def initial(facts_section: list[Node], types: Mapping[str, str]) -> Facts:
     facts: Facts = defaultdict(list)
+    seen: set[tuple[str, ...]] = set()  # a look through a list would take hours for a file made for it
     for node in facts_section:
         if not isinstance(node, list) or not node or not isinstance(node[0], str):
             raise _bad(f":init holds something that is not a fact: {node!s:.80}")
@@ -115,7 +116,8 @@ def initial(facts_section: list[Node], types: Mapping[str, str]) -> Facts:
             found = tuple(types.get(w, s) for w, s in zip(words, shape, strict=False))
             if len(words) != len(shape) or found != shape:
                 raise _bad(f":init has ({predicate} {' '.join(words)})"[:160] + f"; it needs {shape}")
-        if words not in facts[predicate]:
+        if (predicate, *words) not in seen:
+            seen.add((predicate, *words))
             facts[predicate].append(words)
     return facts
 

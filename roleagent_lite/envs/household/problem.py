@@ -227,6 +227,8 @@ def read_json(path: Path) -> Any:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise ConfigError(f"{path} has {size} bytes; at most {MAX_BYTES} are read")
+        if not path.is_file():
+            raise ConfigError(f"cannot read {path}: it is no file")
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
