@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import roleagent_lite.types as nouns
 from roleagent_lite.config import RunConfig, dump_toml, load
-from roleagent_lite.errors import ConfigError, RoleAgentError
+from roleagent_lite.errors import ConfigError, RoleAgentError, nearest
 from roleagent_lite.redact import clean, register_url
 from roleagent_lite.table import Table, torn_bytes
 
@@ -218,3 +218,25 @@ def _flat(config: RunConfig) -> dict[str, Any]:
     for key, value in config.model_dump().items():
         flat |= {f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
     return flat
+
+
+# --- runs by name ---
+
+
+def run_names(root: Path) -> list[str]:
+    """Runs under `root`, the newest last."""
+    if not root.is_dir():
+        return []
+    found = [p for p in root.iterdir() if (p / "config.toml").is_file()]
+    return [p.name for p in sorted(found, key=lambda p: ((p / "config.toml").stat().st_mtime, p.name))]
+
+
+def find_run(name: str, root: Path) -> Path:
+    """The directory of a run given by name or path. Raises ConfigError with the nearest name."""
+    for path in (root / name, Path(name)):
+        if (path / "config.toml").is_file():
+            return path
+    known = run_names(root)
+    raise ConfigError(
+        f"no run '{name}' in {root}/" + (nearest(name, known) if known else "; there are no runs yet")
+    )

@@ -68,23 +68,16 @@ def seconds(value: float | None) -> str:
 
 def run_names(root: Path) -> list[str]:
     """Runs under `root`, the newest last."""
-    if not root.is_dir():
-        return []
-    found = [p for p in root.iterdir() if (p / "config.toml").is_file()]
-    return [p.name for p in sorted(found, key=lambda p: ((p / "config.toml").stat().st_mtime, p.name))]
+    from roleagent_lite import store
+
+    return store.run_names(root)
 
 
 def find_run(name: str, root: Path) -> Path:
     """The directory of a run given by name or path. Raises ConfigError with the nearest name."""
-    from roleagent_lite.errors import ConfigError, nearest
+    from roleagent_lite import store
 
-    for path in (root / name, Path(name)):
-        if (path / "config.toml").is_file():
-            return path
-    known = run_names(root)
-    raise ConfigError(
-        f"no run '{name}' in {root}/" + (nearest(name, known) if known else "; there are no runs yet")
-    )
+    return store.find_run(name, root)
 
 
 def resuming(job: str, path: Path) -> str:

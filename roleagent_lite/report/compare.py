@@ -72,7 +72,7 @@ def compare(first: Tally, second: Tally, first_name: str, second_name: str) -> C
         f"{two.k} of {two.n}: {points(paired.difference)} "
         f"(95 % interval {span}). The {second_name} did better on {paired.wins} of them, worse on "
         f"{paired.losses}, and the same on {paired.ties}. "
-        + verdict(paired, first_name, second_name)
+        + verdict(paired, f"the {first_name}", f"the {second_name}")
         + f" What this many tasks can see: {sees}."
     )
     return Comparison(

@@ -160,17 +160,17 @@ def points(value: float) -> str:
 def verdict(paired: Paired, first: str, second: str, p: float | None = None, what: str = "solved") -> str:
     """One sentence: better, worse, or within noise; never a winner where `Paired.within_noise`.
 
-    p: a corrected p in place of the pair's own. what: the verb of the measure ("solved", "scored").
+    first, second: as they stand inside a sentence ("the seed prompt"). p: a corrected p in place of the pair's
+    own. what: the verb of the measure ("solved", "scored").
     """
     own = paired.p if p is None else p
-    mark = "two-sided p" if p is None or p == paired.p else "two-sided p, corrected,"
+    mark = "two-sided p" if own == paired.p else "two-sided p, corrected,"
     if not paired.within_noise(p):
         side = "more" if paired.difference > 0 else "fewer"
         things = f"{side} tasks" if what == "solved" else {"more": "higher", "fewer": "lower"}[side]
-        told = f"({mark} = {own:.3f})"
-        return f"The {second} {what} {things} than the {first}, and that is more than noise {told}."
+        return f"That is more than noise ({mark} = {own:.3f}): {second} {what} {things} than {first}."
     if paired.wins == paired.losses == 0:
-        return f"The {second} and the {first} ended alike on every task: no difference was seen."
+        return f"No difference was seen: {second} and {first} ended alike on every task."
     claim = "better" if paired.difference > 0 else "worse" if paired.difference < 0 else "any different"
     told = f"({mark} = {own:.2f})"
-    return f"The difference is within noise {told}: this does not show that the {second} is {claim}."
+    return f"The difference is within noise {told}: this does not show that {second} is {claim}."

@@ -66,7 +66,7 @@ def test_evl_02_swapping_the_two_mirrors_every_number() -> None:
 
 def test_equal_everywhere_is_said_so() -> None:
     found = compare(tally(ends(4)), tally(ends(4)), "a", "b")
-    assert found is not None and "no difference was seen" in found.words
+    assert found is not None and "No difference was seen" in found.words
 
 
 def test_infrastructure_errors_are_no_pair() -> None:
