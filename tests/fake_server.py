@@ -283,8 +283,10 @@ def _as_anthropic(say: Say) -> Raw:
         blocks.insert(0, {"type": "thinking", "thinking": say.reasoning, "signature": "c2ln"})
     words = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
     stop = "refusal" if say.message.get("refusal") else words.get(say.finish or "", say.finish)
-    body: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": blocks,
-            "stop_reason": stop}  # fmt: skip
+    body: dict[str, Any] = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "fake", "content": blocks,
+        "stop_reason": stop,
+    }  # fmt: skip
     if say.usage is not None:
         used = say.usage if isinstance(say.usage, Mapping) else {}
         counts = {"input_tokens": used.get("prompt_tokens"), "output_tokens": used.get("completion_tokens")}

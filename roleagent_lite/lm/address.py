@@ -175,13 +175,11 @@ def _key(
                 f"limits.api_key_env names {limits.api_key_env}, but that variable is not set; "
                 f"export {limits.api_key_env}=… or remove the setting"
             )
-        redact.register(value)
-        return value, f"{limits.api_key_env} (named by limits.api_key_env)"
+        return _sound(value, limits.api_key_env), f"{limits.api_key_env} (named by limits.api_key_env)"
     for variable in variables:
         value = env.get(variable, "").strip()
         if value:
-            redact.register(value)
-            return value, variable
+            return _sound(value, variable), variable
     if needed:
         raise ConfigError(
             f"no key for model '{spec}': set {' or '.join(variables)}, "
@@ -190,17 +188,41 @@ def _key(
     return None, " or ".join(variables)
 
 
+def _sound(key: str, variable: str) -> str:
+    """`key`, remembered for scrubbing. Raises ConfigError for what no header can carry, or no key has."""
+    redact.register(key)
+    for number, char in enumerate(key, 1):
+        if not "!" <= char <= "~" or char in "\"'":
+            raise ConfigError(
+                f"the key in {variable} holds {char!a} at position {number} of {len(key)}, which no key "
+                "has; copy it again, without quotes or line ends"
+            )
+    return key
+
+
 def candidates(url: str) -> tuple[str, ...]:
     """Base URLs to try for what a user wrote: with `/v1` where no version is there. Never `/v1/v1`."""
+    url = url.strip()
     if "://" not in url:
         url = "http://" + url
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"base URL '{shown(url)}' is not http:// or https:// with a host")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = usable and not re.search(r"\s", parts.netloc)
+    except ValueError:  # brackets of IPv6, or a port
+        usable = False
+    if not usable:
+        bare = re.sub(r"//[^/@]*@", "//", url).partition("?")[0]
+        raise ConfigError(
+            f"base URL '{bare}' is not http:// or https:// with a host, and a port where it has one "
+            "(an IPv6 address stands in brackets)"
+        )
     path = re.sub(r"/+", "/", parts.path).rstrip("/")
-    path = re.sub(r"/(chat/completions|completions|models)$", "", path)
-    if re.search(r"/v\d[\w.]*$", path):
+    path = re.sub(r"/(chat/completions|completions|models|messages)$", "", path)
+    if re.search(r"/v\d[\w.]*(/openai)?$", path):
         paths = [path]
+    elif re.search(r"^/api(/(chat|generate|tags))?$", path):  # Ollama's own; the one we speak is beside it
+        paths = ["/v1"] if path != "/api" else ["/api", "/api/v1", "/v1"]
     elif path:
         paths = [path, path + "/v1"]
     else:

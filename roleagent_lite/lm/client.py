@@ -188,7 +188,7 @@ def _said(error: Any) -> faults.Said:
     """What the provider said, without the advice that DSPy appends for its own users."""
     words = (error.message or str(error)).partition("To fix:")[0].partition("credential came from")[0]
     words = re.sub(r"^(litellm\.)?\w+Error: (\w+Error: )?", "", words)
-    return faults.Said(faults.scrubbed(words), str(error.provider_code or ""))
+    return replace(faults.read(words), code=str(error.provider_code or ""))
 
 
 def _wait(error: Any) -> float | None:

@@ -32,6 +32,10 @@ _FINISH = {
     "refusal": "refusal",
     "error": "error", "abort": "error", "insufficient_system_resource": "error",
 }  # fmt: skip
+_SCHEMA = re.compile(
+    r"response[ _]format|schema|grammar|guided|output_config|structured[ _]output", re.IGNORECASE
+)
+_UNKNOWN = re.compile(r"unsupported|not (supported|permitted|allowed)|unknown|unrecogni[sz]ed|unexpected")
 _THINKING = ("thinking", "reasoning")  # types of content parts
 
 
@@ -49,18 +53,17 @@ class Quirks:
         """Change what a 400 complains about, if it was sent; a note in words, or None: nothing to change."""
         text = f"{error.param} {error.all}".lower()
         about = error.param.lower()
-        if "max_tokens" in sent and "max_completion_tokens" in text:
+        unknown = about == "max_tokens" and _UNKNOWN.search(text)
+        if "max_tokens" in sent and ("max_completion_tokens" in text or unknown):
             self.max_tokens = "max_completion_tokens"
             return "the output limit is sent as max_completion_tokens"
-        if "temperature" in sent and (about == "temperature" or (not about and "temperature" in text)):
+        if "temperature" in sent and (about == "temperature" or (not about and _names("temperature", text))):
             self.temperature = False
             return "temperature was not applied: the server refuses it"
-        if "response_format" in sent and re.search(
-            r"response_format|json_schema|schema|grammar|guided", text
-        ):
+        if "response_format" in sent and _SCHEMA.search(about or text):
             self.schema = False
             return "replies are not constrained to a schema: the server refuses response_format"
-        if "seed" in sent and (about == "seed" or re.search(r"\bseed\b", text)):
+        if "seed" in sent and (about == "seed" or (not about and _names("seed", text))):
             self.seed = False
             return "the seed was not applied: the server refuses it"
         roles = [m["role"] for m in sent["messages"]]
@@ -69,6 +72,13 @@ class Quirks:
             self.system = False
             return "the system text was folded into the first user turn: the server refuses role 'system'"
         return None
+
+
+def _names(field: str, text: str) -> bool:
+    """Whether a message in lower case is about that field, and not about the same word in a text."""
+    before = r"['\"`\[(.]|\b(parameter|field|argument|property|key|value|unsupported|unknown|extra)\W{1,3}"
+    after = r"['\"`\])]*\W{0,3}(is|are|does|do|may|must|should|can|cannot|not|parameter|value|extra)\b"
+    return re.search(f"({before}){field}|\\b{field}{after}|^{field}\\b", text.strip()) is not None
 
 
 def body(request: Request, model: str, quirks: Quirks) -> dict[str, Any]:
@@ -188,8 +198,8 @@ def usage(value: Any) -> Usage:
 
     cached = count("prompt_tokens_details", "cached_tokens")
     return Usage(
-        input=count("prompt_tokens"),
-        output=count("completion_tokens"),
+        input=count("prompt_tokens") if "prompt_tokens" in value else count("input_tokens"),
+        output=count("completion_tokens") if "completion_tokens" in value else count("output_tokens"),
         cached=count("prompt_cache_hit_tokens") if cached is None else cached,
         reasoning=count("completion_tokens_details", "reasoning_tokens"),
     )
@@ -205,7 +215,7 @@ def join_stream(text: str) -> Mapping[str, Any]:
     finish: str | None = None
     ended = False
     counted: Any = None
-    for line in text.splitlines():
+    for line in re.split(r"\r\n|\r|\n", text):  # not `splitlines`: a text may hold other ends of a line
         if not line.startswith("data:"):
             continue
         data = line[5:].strip()
@@ -215,7 +225,7 @@ def join_stream(text: str) -> Mapping[str, Any]:
         try:
             event = json.loads(data)
         except ValueError:
-            continue
+            raise TransientModelError("stream cut: one of its events is not whole JSON") from None
         if not isinstance(event, Mapping):
             continue
         if event.get("error") or event.get("type") == "error":

@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -33,18 +33,31 @@ _TOO_LONG = re.compile(
     r"|(input|prompt|message|request)\b.{0,60}\b(is|are) (longer|larger) than.{0,40}"
     r"(context|maximum|limit|allowed)"
     r"|too many (input |prompt )?tokens|input (is )?too long|prompt too long|reduce the length"
+    r"|maximum prompt length|`?max_(new_)?tokens`? must be <="
     r"|(input|prompt) token count.{0,40}exceeds",
     re.IGNORECASE,
 )
 _NO_CREDIT = re.compile(
-    r"insufficient[_ ](quota|funds|credits?|balance)|exceeded your current quota|credit balance|billing"
-    r"|payment required|out of credits?|quota_exceeded_billing",
+    r"insufficient[_ ](quota|funds|credits?|balance)|credit balance|billing[_ ](hard[_ ]limit|not[_ ]active)"
+    r"|check your billing|payment[_ ]required|out of credits?|used all (your |the )?(available )?credits"
+    r"|quota_exceeded_billing",
     re.IGNORECASE,
 )
+# Said of a spent account and, by Gemini, of a minute that is full: then it says when to come back.
+_NO_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
 _FILTERED = re.compile(
-    r"content[_ ](filter|policy|management)|responsible ?ai|safety system|data_inspection_failed|moderation",
+    r"content[_ ](filter|policy|management)|responsible ?ai|safety system|data_inspection_failed|moderation"
+    r"|(input|prompt|output|request) (was|is|has been) flagged|inappropriate content",
     re.IGNORECASE,
 )
+_WAIT = re.compile(
+    r"(?:(?:again|retry)\s+(?:in|after)|retrydelay\W*)\s*"
+    r"((?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|hours?|h|minutes?|min|m|seconds?|sec|s)\b\s*)+"
+    r"|(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?s\b)",
+    re.IGNORECASE,
+)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|h|m|s)", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NO_MODEL = re.compile(
     r"model[_ ]not[_ ]found|no such model|unknown model|model\b.{0,80}(not found|does(n't| not) exist)"
     r"|(invalid|unknown) model|deploymentnotfound|not a valid model",
@@ -55,17 +68,26 @@ _OVERLOADED = re.compile(
 )
 
 
+# Anthropic's types of error, by the status that they come with where there is one.
+_STATUS = {
+    "authentication_error": 401, "billing_error": 402, "permission_error": 403, "not_found_error": 404,
+    "request_too_large": 413, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504,
+    "overloaded_error": 529,
+}  # fmt: skip
+
+
 class Unreachable(TransientModelError):
     """No connection came about, so nothing was sent and nothing can have been billed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What an error body says: its message, code and parameter, "" where it has none."""
+    """What an error body says: its message, code and parameter, "" where it has none; `wait` in seconds."""
 
     message: str
     code: str = ""
     param: str = ""
+    wait: float | None = None
 
     @property
     def all(self) -> str:
@@ -77,8 +99,25 @@ def read(body: str) -> Said:
     try:
         value: Any = json.loads(body)
     except ValueError:
-        return Said(scrubbed(re.sub(r"<[^>]+>", " ", body)))
-    return said(value)
+        return Said(plain(body), wait=wait_in(body))
+    return replace(said(value), wait=wait_in(body))
+
+
+def plain(text: str) -> str:
+    """One line of at most 300 characters, without keys; of a web page its title, else its words."""
+    if "<" in text and ">" in text:
+        title = re.search(r"<title[^>]*>(.*?)</title", text, re.IGNORECASE | re.DOTALL)
+        bare = re.sub(r"<(style|script|head)\b.*?</\1\s*>", " ", text, flags=re.IGNORECASE | re.DOTALL)
+        text = title[1] if title and title[1].strip() else re.sub(r"<[^>]+>", " ", bare)
+    return scrubbed(text)
+
+
+def wait_in(text: str) -> float | None:
+    """Seconds that a message asks to wait ("try again in 7m12.5s", Google's `retryDelay`), None if none."""
+    found = _WAIT.search(text.replace('"', " "))
+    if found is None:
+        return None
+    return sum(float(n) * _SECONDS[unit.lower()] for n, unit in _DURATION.findall(found[1]))
 
 
 def said(value: Any) -> Said:
@@ -86,16 +125,21 @@ def said(value: Any) -> Said:
         value = value[0]
     if not isinstance(value, Mapping):
         return Said(scrubbed(str(value)))
-    inner = value.get("error", value)
+    inner = value.get("error") or value
     if not isinstance(inner, Mapping):
-        return Said(scrubbed(str(inner)))
+        return Said(plain(str(inner)))
+    if isinstance(inner.get("detail"), list):  # pydantic's; it names the field, and echoes what was sent
+        rows = [row for row in inner["detail"] if isinstance(row, Mapping)]
+        fields = [str(row["loc"][-1]) for row in rows if isinstance(row.get("loc"), list) and row["loc"]]
+        words = "; ".join(f"{row.get('msg')} ({row.get('loc')})" for row in rows)
+        return Said(scrubbed(words), "", fields[0] if fields else "")
     message = inner.get("message") or inner.get("detail") or inner.get("msg") or json.dumps(inner)[:300]
     codes = [inner.get("code"), inner.get("type"), inner.get("status")]
     more = inner.get("innererror")
     if isinstance(more, Mapping):
         codes.append(more.get("code"))
     code = " ".join(str(c) for c in codes if c is not None)
-    return Said(scrubbed(str(message)), code, str(inner.get("param") or ""))
+    return Said(plain(str(message)), code, str(inner.get("param") or ""))
 
 
 def scrubbed(text: str) -> str:
@@ -137,20 +181,22 @@ def judge(status: int, error: Said, address: Address, url: str, wait: float | No
     """The error for what a server said. `url` without secrets; the message is scrubbed of keys."""
     where = f"{address.model or address.spec} at {url}" if url else (address.model or address.spec)
     words = error.message or "no reason given"
-    if status in (401, 403) and not _FILTERED.search(error.all):
-        return FatalModelError(
-            f"{where} refused access ({status}: {words}); {address.key_words}. "
-            "Set the right key in that variable, or name another variable with limits.api_key_env",
-            status=status,
-        )
-    if status in (402, 403, 429) and _NO_CREDIT.search(error.all):
+    wait = error.wait if wait is None and status in (429, 503, 529) else wait
+    spent = _NO_CREDIT.search(error.all) or (wait is None and _NO_QUOTA.search(error.all))
+    if status == 402 or (status in (400, 403, 429) and spent):
         return FatalModelError(
             f"{where}: no credit or quota left ({words}); {address.key_words}. Top up the account or use "
             "another key, then resume",
             status=status,
         )
-    if status == 402:
-        return FatalModelError(f"{where}: payment required ({words})", status=status)
+    if status < 500 and _FILTERED.search(error.all):
+        return ContentFiltered(f"{where}: the provider's content filter refused ({words})", status=status)
+    if status in (401, 403):
+        return FatalModelError(
+            f"{where} refused access ({status}: {words}); {address.key_words}. "
+            "Set the right key in that variable, or name another variable with limits.api_key_env",
+            status=status,
+        )
     if status in (408, 409, 425, 429) or status >= 500:
         if status >= 500 and _TOO_LONG.search(error.all):
             return ContextTooLong(
@@ -161,8 +207,6 @@ def judge(status: int, error: Said, address: Address, url: str, wait: float | No
         return ContextTooLong(
             f"{where}: the prompt does not fit the model's context ({words})", status=status
         )
-    if _FILTERED.search(error.all):
-        return ContentFiltered(f"{where}: the provider's content filter refused ({words})", status=status)
     if "llm provider not provided" in error.all.lower():  # LiteLLM's word for a prefix that it does not know
         prefix = address.provider or address.spec
         raised = (
@@ -181,8 +225,10 @@ def in_ok_body(value: Any, address: Address, url: str) -> ModelError:
     error = said(value)
     inner = value.get("error") if isinstance(value, Mapping) else None
     code = inner.get("code") if isinstance(inner, Mapping) else None
-    if isinstance(code, int) and 400 <= code <= 599:
-        return judge(code, error, address, url)
+    kind = str(inner.get("type")) if isinstance(inner, Mapping) else ""
+    status = int(str(code)) if str(code).isdecimal() else _STATUS.get(kind, 0)
+    if 400 <= status <= 599:
+        return judge(status, error, address, url)
     if _NO_CREDIT.search(error.code):
         return judge(402, error, address, url)
     if _OVERLOADED.search(error.all) or not error.code:

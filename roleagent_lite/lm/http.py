@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
 
 from roleagent_lite.errors import (
     ConfigError,
@@ -32,9 +33,12 @@ if TYPE_CHECKING:
     import aiohttp
 
 _PAGE = "text/html"
+# A 500 of a chat template or of a grammar, not of the server.
 _TEMPLATE = re.compile(
-    r"\brole|template|alternat", re.IGNORECASE
-)  # a 500 of a chat template, not of the server
+    r"\brole|template|alternat|json[ _]?schema|guided|grammar|response_format", re.IGNORECASE
+)
+_HOPS = 4
+_CUT_FROM, _CUT_BY = 8_000, 12  # characters of a prompt, and of it a counted token, that say it was cut
 
 
 class HttpModel:
@@ -51,6 +55,7 @@ class HttpModel:
         self._note = note or (lambda _: None)
         self._bases = list(address.bases)
         self._session: aiohttp.ClientSession | None = None
+        self._doubted = False
         self._places = asyncio.Semaphore(connections())
 
     @classmethod
@@ -99,7 +104,9 @@ class HttpModel:
             start = time.perf_counter()
             status, headers, text, url = await self._send("POST", "/chat/completions", sent)
             if status < 300:
-                return self._read(text, headers.get("Content-Type", ""), url, time.perf_counter() - start)
+                reply = self._read(text, headers.get("Content-Type", ""), url, time.perf_counter() - start)
+                self._doubt(request, reply)
+                return reply
             error = faults.classify(status, headers, text, self._address, shown(url))
             if isinstance(error, UnsupportedRequest) or (status == 500 and _TEMPLATE.search(text)):
                 if dialect.body(request, self.name, self.quirks) != sent:
@@ -113,7 +120,8 @@ class HttpModel:
             raise error
 
     def _read(self, text: str, kind: str, url: str, seconds: float) -> Reply:
-        if "event-stream" in kind:
+        text = text.lstrip()
+        if text.startswith(("data:", "event:", ":")):  # a stream, whatever its content type says
             value: Any = dialect.join_stream(text)
         else:
             try:
@@ -130,13 +138,24 @@ class HttpModel:
             raise TransientModelError(f"{shown(url)} answered something that is not an object")
         return dialect.reply(value, seconds)
 
+    def _doubt(self, request: Request, reply: Reply) -> None:
+        """Notes, once, a count of tokens far too low for the prompt: some servers cut it in silence."""
+        sent, counted = sum(len(m.content) for m in request.messages), reply.usage.input
+        if counted and sent >= _CUT_FROM and sent > counted * _CUT_BY and not self._doubted:
+            self._doubted = True
+            self._note(
+                f"{self.name}: the server counted {counted:,} input tokens for a prompt of {sent:,} "
+                "characters: it may have cut the prompt without a word (Ollama does so at its num_ctx; "
+                "raise OLLAMA_CONTEXT_LENGTH)"
+            )
+
     async def _send(self, method: str, tail: str, body: Any = None) -> tuple[int, Any, str, str]:
         """(status, headers, text, URL): from the first base path that exists, which is then kept."""
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         tried: list[str] = []
         for base in list(self._bases):
             url = endpoint(base, tail)
-            status, headers, text = await self._once(method, url, data)
+            status, headers, text = await self._followed(method, url, data)
             if status not in (404, 405) or faults.says_model(text):
                 if self._bases[0] != base or len(self._bases) > 1:
                     self._bases = [base]
@@ -148,15 +167,36 @@ class HttpModel:
             status=404,
         )
 
+    async def _followed(self, method: str, url: str, data: bytes | None) -> tuple[int, Any, str]:
+        """The answer behind redirects on the same host. aiohttp would turn a POST into a GET, and send the
+        body to any host."""
+        at = url
+        for _ in range(_HOPS):
+            status, headers, text = await self._once(method, at, data)
+            if status not in (301, 302, 303, 307, 308):
+                return status, headers, text
+            to = urljoin(at, headers.get("Location", ""))
+            then, now = urlsplit(at), urlsplit(to)
+            if now.hostname != then.hostname or (then.scheme, now.scheme) == ("https", "http"):
+                break
+            at = to
+        raise FatalModelError(
+            f"{shown(url)} answers with a redirect to {shown(to)}; if that is the server meant, set "
+            "limits.base_url to it"
+        )
+
     async def _once(self, method: str, url: str, data: bytes | None) -> tuple[int, Any, str]:
         import aiohttp
 
         where = shown(url)
         try:
             # Who waits for a place waits outside of the deadline, which aiohttp's own limit would count in.
-            async with self._places, self._open().request(method, url, data=data) as response:
+            async with (
+                self._places,
+                self._open().request(method, url, data=data, allow_redirects=False) as response,
+            ):
                 raw = await response.read()
-                return response.status, response.headers, raw.decode("utf-8", errors="replace")
+                return response.status, response.headers, raw.decode("utf-8-sig", errors="replace")
         except aiohttp.ClientConnectorCertificateError as error:
             raise FatalModelError(
                 f"{where}: its certificate is not trusted ({error.certificate_error})"
