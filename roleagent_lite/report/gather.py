@@ -168,6 +168,8 @@ class Facts:
     start: dict[str, Any]
     final: dict[str, Any]
     errors: list[str]
+    systems: dict[str, str] = field(default_factory=dict)  # of an evaluation: prompt set -> system
+    verdict: str = ""  # what an evaluation found, in words
 
 
 def _events(events: Iterable[Event]) -> dict[str, list[dict[str, Any]]]:
@@ -257,4 +259,5 @@ def gather(run: Run) -> Facts:
         start=(events.get("start") or [{}])[0],
         final=(events.get("final") or [{}])[-1],
         errors=errors,
+        systems={str(e.get("prompt_set")): str(e.get("system")) for e in events.get("system", [])},
     )

@@ -15,11 +15,13 @@ import roleagent_lite.report.course as course
 import roleagent_lite.report.foresight as foresight
 import roleagent_lite.report.means as means
 import roleagent_lite.report.results as results
+import roleagent_lite.report.systems as systems
 from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.redact import clean, scrub
 from roleagent_lite.report.compare import Comparison, final_id, sealed, seed_id
 from roleagent_lite.report.gather import Facts, Tally, gather
 from roleagent_lite.report.markdown import plain
+from roleagent_lite.report.systems import Standings
 from roleagent_lite.store import Run
 from roleagent_lite.types import ROLES, PromptSet, Result
 from roleagent_lite.wia.fidelity import Fidelity
@@ -39,6 +41,7 @@ class Report:
     left_out: int
     prompts: dict[str, PromptSet]
     plots: dict[str, str]
+    standings: Standings | None = None
 
     def as_data(self) -> dict[str, Any]:
         """The JSON twin: plain values; None = unknown."""
@@ -54,6 +57,7 @@ class Report:
             "choice": facts.final.get("reason"),
             "sealed": self.sealed.as_data() if self.sealed else None,
             "systems": [_system(t, facts) for t in facts.tallies.values()],
+            "suite": self.standings.as_data() if self.standings else None,
             "results": [_result(r) for r in self.run.results],
             "outcomes": {
                 split: [{"kind": k, "reason": r, "n": n} for (k, r), n in sorted(counts.items())]
@@ -96,6 +100,8 @@ def _result(result: Result) -> dict[str, Any]:
 def build(run: Run) -> Report:
     """Read everything once. Raises RoleAgentError where a table is damaged."""
     facts = gather(run)
+    found = systems.standings(run, facts.task_types)
+    facts.verdict = systems.headline(found) if found is not None else ""
     measured = foresight.measure(run)
     plots = {"success.svg": course.success_plot(facts), "curriculum.svg": course.curriculum_plot(facts)}
     if measured is not None:
@@ -109,6 +115,7 @@ def build(run: Run) -> Report:
         left_out=measured[1] if measured else 0,
         prompts={p.id: p for p in run.prompt_sets},
         plots={name: svg for name, svg in plots.items() if svg is not None},
+        standings=found,
     )
 
 
@@ -151,16 +158,23 @@ def sections(report: Report) -> list[tuple[str, list[str]]]:
             foresight.action_table(found),
         ]
     broken = results.error_lines(facts)
-    return [
-        ("What was run", [results.what_was_run(facts, settings_rows(report))]),
+    success = [
         ("Success", [results.success_tables(facts), _picture(report, "success.svg", "Success by round")]),
         ("By task type (sealed tasks)", [results.type_table(facts)]),
+    ]
+    suite = report.standings
+    if suite is not None:  # its own tables say more, but for systems that have not come to their end
+        success = [("So far, episode by episode", success[0][1])] if suite.unfinished else []
+    return [
+        *(systems.sections(suite) if suite is not None else []),
+        ("What was run", [results.what_was_run(facts, settings_rows(report))]),
+        *success,
         (
             "How episodes ended",
             [
                 results.outcome_table(facts),
                 results.moves_table(facts),
-                f"The first infrastructure errors:\n\n{broken}" if broken else "",
+                f"The first episodes that broke off:\n\n{broken}" if broken else "",
                 results.arms_table(facts),
                 "\n".join(f"- {plain(note)}" for note in facts.notes),
             ],
@@ -175,14 +189,14 @@ def sections(report: Report) -> list[tuple[str, list[str]]]:
             ],
         ),
         ("Candidates", [course.candidates_table(facts)]),
-        ("The prompt", [course.prompt_section(facts, report.prompts)]),
+        ("The prompt", [] if suite is not None else [course.prompt_section(facts, report.prompts)]),
         ("What it cost", [means.spend_table(facts) or "No call was made."]),
         ("Time", [means.time_words(facts, facts.spend)]),
         ("What this model can and cannot do", [means.embedded_words(config, report.name, facts)]),
     ]
 
 
-_TRAINING = (
+TRAINING = (
     "Training rows are over the tasks that each prompt happened to be drawn for, several episodes a task: "
     "their intervals are too narrow, and they do not compare prompts. "
 )
@@ -197,9 +211,10 @@ def render(report: Report) -> str:
         if kept:
             parts += [f"## {title}", *kept]
     parts.append(
-        "Intervals are 95 % Wilson intervals over episodes; the comparison is an exact paired test over "
-        "tasks. "
-        + (_TRAINING if any(split == "train" for _, split in report.facts.tallies) else "")
+        "Intervals are 95 % Wilson intervals over episodes"
+        + (", clustered by task where tasks are repeated" if report.standings else "")
+        + "; the comparison is an exact paired test over tasks. "
+        + (TRAINING if any(split == "train" for _, split in report.facts.tallies) else "")
         + "The same numbers are in `report.json`."
     )
     return scrub("\n\n".join(parts) + "\n")
