@@ -21,12 +21,13 @@ from roleagent_lite.types import PromptSet
 MOST_MODES = 12
 
 
-def _fixed(mode: str, facts: Facts) -> str:
+def fixed_words(mode: str, facts: Facts) -> str:
+    """The prompt that last got over `mode`, and the round in which it came back; "" where none did."""
     if mode not in facts.fixed:
         return ""
     prompt_set, round = facts.fixed[mode]
     back = next((r for r, seen in facts.modes.items() if r > round and seen[mode]), None)
-    return plain(name_of(prompt_set, facts)) + (f", seen again in round {back}" if back is not None else "")
+    return name_of(prompt_set, facts) + (f", seen again in round {back}" if back is not None else "")
 
 
 def modes_table(facts: Facts) -> str:
@@ -39,7 +40,7 @@ def modes_table(facts: Facts) -> str:
         total.update(counts)
     rounds = list(facts.modes)
     rows = [
-        [plain(mode), *(str(facts.modes[r][mode]) for r in rounds), str(n), _fixed(mode, facts)]
+        [plain(mode), *(str(facts.modes[r][mode]) for r in rounds), str(n), plain(fixed_words(mode, facts))]
         for mode, n in sorted(total.items(), key=lambda item: (-item[1], item[0]))[:MOST_MODES]
     ]
     if len(total) > MOST_MODES:
@@ -128,10 +129,8 @@ def _roof(value: float) -> float:
     return next((top for top in (0.25, 0.5, 0.75) if value <= top), 1.0)
 
 
-def success_plot(facts: Facts) -> str | None:
-    """Dev success of each prompt set over the round it was first scored in, and training success by round.
-
-    None below 2 points."""
+def success_series(facts: Facts) -> list[Series]:
+    """Dev success of each prompt set over the round it was first scored in, and training success by round."""
     dev = sorted((t for (_, s), t in facts.tallies.items() if s == "dev"), key=lambda t: t.first_round)
     series: list[Series] = []
     if dev:
@@ -144,6 +143,12 @@ def success_plot(facts: Facts) -> str | None:
             train.append(Point(number, parent.success.mean, parent.success.low, parent.success.high))
     if train:
         series.append(Series("training: the parent's rollouts of the round", tuple(train), dashed=True))
+    return series
+
+
+def success_plot(facts: Facts) -> str | None:
+    """The series of `success_series`; None below 2 points."""
+    series = success_series(facts)
     if sum(len(s.points) for s in series) < 2:
         return None
     return lines("Success by round, with 95 % intervals", "round", "solved", series)

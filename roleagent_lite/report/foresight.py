@@ -46,8 +46,8 @@ def _value(value: float | None) -> str:
     return "no data" if value is None else f"{value:.2f}"
 
 
-def words(found: Fidelity, left_out: int) -> str:
-    """The section's text: shares, correlation with success, and the measurement's own warnings."""
+def sentences(found: Fidelity, left_out: int) -> list[str]:
+    """The section's text: shares and correlation with success; the measurement's warnings stand apart."""
     missing = percent(found.missing_share)
     lines = [
         f"Alignment of what the agent foretold with what came: mean {_value(found.alignment)} over "
@@ -72,8 +72,13 @@ def words(found: Fidelity, left_out: int) -> str:
         )
     if left_out:
         lines.append(f"Measured on the newest rounds; {left_out} earlier episodes were left out.")
-    lines += [f"**Note:** {plain(w, 600)}." for w in found.warnings]
-    return "\n\n".join(lines)
+    return lines
+
+
+def words(found: Fidelity, left_out: int) -> str:
+    """`sentences` and the measurement's own warnings, as Markdown."""
+    notes = [f"**Note:** {plain(w, 600)}." for w in found.warnings]
+    return "\n\n".join([*sentences(found, left_out), *notes])
 
 
 def baseline_table(found: Fidelity) -> str:

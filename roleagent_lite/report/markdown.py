@@ -14,11 +14,15 @@ from roleagent_lite.report.gather import Share
 UNKNOWN = "unknown"
 
 
+def cut(text: str, most: int) -> str:
+    """`text` on one line, at most `most` characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
 def plain(text: str, most: int = 300) -> str:
     """`text` on one line with Markdown and HTML made harmless, cut to `most` characters."""
-    flat = visible(" ".join(text.split()))
-    if len(flat) > most:
-        flat = flat[: most - 1] + "…"
+    flat = cut(visible(" ".join(text.split())), most)
     flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~])", r"\\\1", flat)
 

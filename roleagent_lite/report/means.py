@@ -104,10 +104,12 @@ def _proposals(facts: Facts) -> str:
     return f"Proposals by kind: {'; '.join(parts)} (a swap asks no model)."
 
 
-def embedded_words(config: RunConfig, name: str, facts: Facts) -> str:
-    """What a 135M model can and cannot do, from this run's own numbers; "" for any other model."""
+def embedded_parts(config: RunConfig, name: str, facts: Facts) -> tuple[list[str], str]:
+    """What a 135M model can and cannot do, from this run's own numbers, and the command for another model.
+
+    Empty for any other model."""
     if not is_embedded(config):
-        return ""
+        return [], ""
     tallies = list(facts.tallies.values())
     solved, n = sum(t.success.k for t in tallies), sum(t.success.n for t in tallies)
     moves = Moves()
@@ -124,7 +126,12 @@ def embedded_words(config: RunConfig, name: str, facts: Facts) -> str:
         "the admissible ones, so that is form, not understanding.",
         f"{_proposals(facts)} Whether its predictions are worth more than trivial ones is said under "
         "Foresight.",
-        "The same on your own model (any that LiteLLM knows; `--base-url` for a server of your own):",
-        fence(own_model_line(config, name)),
+        "The same on your own model (any that LiteLLM knows; --base-url for a server of your own):",
     ]
-    return "\n\n".join(parts)
+    return parts, own_model_line(config, name)
+
+
+def embedded_words(config: RunConfig, name: str, facts: Facts) -> str:
+    """`embedded_parts` as Markdown; "" for any other model."""
+    parts, command = embedded_parts(config, name, facts)
+    return "\n\n".join([*parts, fence(command)]) if parts else ""

@@ -9,10 +9,10 @@ from collections import Counter
 
 from roleagent_lite.report.compare import Comparison, final_id, seed_id
 from roleagent_lite.report.gather import Facts, Moves, Tally
-from roleagent_lite.report.markdown import UNKNOWN, code, number, percent, plain, success, table
+from roleagent_lite.report.markdown import UNKNOWN, code, cut, number, percent, plain, success, table
 
-_SPLITS = (("test", "sealed test tasks"), ("dev", "dev tasks"), ("train", "training tasks"))
-_MEANING = {
+SPLITS = (("test", "sealed test tasks"), ("dev", "dev tasks"), ("train", "training tasks"))
+MEANING = {
     "solved": "counts 1",
     "failed": "counts 0",
     "bad_format": "no usable reply after one re-ask: counts 0",
@@ -22,38 +22,53 @@ _MEANING = {
 
 
 def name_of(prompt_set: str, facts: Facts) -> str:
-    """`seed`, `final`, or the first 8 characters of the id."""
+    """`seed`, `final`, the system that played with it, or the first 8 characters of the id."""
+    if prompt_set in facts.systems:
+        return facts.systems[prompt_set]
     seed, final = seed_id(facts), final_id(facts)
     if prompt_set == seed:
         return "seed" + (" (kept)" if final == seed else "")
     return "final" if prompt_set == final else prompt_set[:8]
 
 
-def headline(facts: Facts, sealed: Comparison | None) -> str:
-    """The first paragraph: what came out, or why nothing can be said yet."""
-    parts: list[str] = []
+def headline_parts(facts: Facts, sealed: Comparison | None) -> list[tuple[str, str]]:
+    """The first paragraphs, as (what stands out, the rest): what came out, or why nothing can be said yet."""
+    parts: list[tuple[str, str]] = []
     if not facts.finished:
         parts.append(
-            "**Partial: this run is not finished.** What follows is what was done so far; the same command "
-            "goes on from here."
+            (
+                "Partial: this run is not finished.",
+                "What follows is what was done so far; the same command goes on from here.",
+            )
         )
     if facts.torn:
         tables = ", ".join(f"{name} ({size} bytes)" for name, size in sorted(facts.torn.items()))
-        parts.append(f"A half-written last record was left out and will be redone: {tables}.")
+        parts.append(("", f"A half-written last record was left out and will be redone: {tables}."))
     if sealed is not None:
-        parts.append(plain(sealed.words, 2000))
+        parts.append(("", sealed.words))
     elif facts.final:
         seed, final = seed_id(facts), final_id(facts)
         if seed == final:
-            parts.append("The seed prompt stays: no other prompt was played against it on the sealed tasks.")
+            words = "The seed prompt stays: no other prompt was played against it on the sealed tasks."
+            parts.append(("", words))
     if facts.final.get("reason"):
-        parts.append(f"Choice on the dev tasks: {plain(str(facts.final['reason']), 500)}.")
+        parts.append(("", f"Choice on the dev tasks: {cut(str(facts.final['reason']), 500)}."))
+    if facts.verdict:
+        parts.append(("", facts.verdict))
     if not parts:
         tally = next(
             (t for (_, split), t in facts.tallies.items() if split in ("test", "dev", "train")), None
         )
-        parts.append(f"Solved {success(tally.success)}." if tally else "No episode has been played yet.")
-    return "\n\n".join(parts)
+        words = f"Solved {success(tally.success)}." if tally else "No episode has been played yet."
+        parts.append(("", words))
+    return parts
+
+
+def headline(facts: Facts, sealed: Comparison | None) -> str:
+    """The first paragraphs as Markdown."""
+    return "\n\n".join(
+        (f"**{lead}** " if lead else "") + plain(words, 3000) for lead, words in headline_parts(facts, sealed)
+    )
 
 
 def _row(tally: Tally, facts: Facts) -> list[str]:
@@ -81,7 +96,7 @@ def success_tables(facts: Facts) -> str:
         "errors as 0",
         "steps an episode",
     ]
-    for split, words in _SPLITS:
+    for split, words in SPLITS:
         tallies = sorted(
             (t for (_, s), t in facts.tallies.items() if s == split),
             key=lambda t: (t.first_round, t.prompt_set),
@@ -108,18 +123,18 @@ def type_table(facts: Facts, split: str = "test") -> str:
 
 def outcome_table(facts: Facts) -> str:
     """How episodes ended, by kind and reason, one column a split."""
-    splits = [s for s, _ in _SPLITS if s in facts.outcomes]
+    splits = [s for s, _ in SPLITS if s in facts.outcomes]
     total: Counter[tuple[str, str]] = Counter()
     for split in splits:
         total.update(facts.outcomes[split])
-    order = list(_MEANING)
+    order = list(MEANING)
     keys = sorted(total, key=lambda k: (order.index(k[0]) if k[0] in order else 9, -total[k], k[1]))
     rows = [
         [
             kind,
             plain(reason) or "-",
             *(str(facts.outcomes[s][(kind, reason)]) for s in splits),
-            _MEANING.get(kind, ""),
+            MEANING.get(kind, ""),
         ]
         for kind, reason in keys
     ]
@@ -136,7 +151,7 @@ def _moves_row(split: str, moves: Moves) -> list[str]:
 
 def moves_table(facts: Facts) -> str:
     """Invalid actions and steps without a prediction, per split."""
-    rows = [_moves_row(s, facts.moves[s]) for s, _ in _SPLITS if s in facts.moves]
+    rows = [_moves_row(s, facts.moves[s]) for s, _ in SPLITS if s in facts.moves]
     return table(["split", "actions not admissible", "steps without a prediction"], rows)
 
 

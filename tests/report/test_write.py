@@ -147,7 +147,7 @@ def test_words_of_a_model_cannot_break_the_report(tmp_path: Path) -> None:
 def test_role_models_are_listed_apart_where_they_differ(tmp_path: Path) -> None:
     config = from_mapping({"model": "openai/a", "models": {"reflector": "anthropic/b"}, "tasks": "t"})
     with make.new_run(tmp_path / "r", config) as run:
-        rows = dict(write._settings(build(run)))
+        rows = dict(write.settings_rows(build(run)))
     assert rows["model, reflector"] == "anthropic/b" and rows["model, agent"] == "openai/a"
     assert "model, all roles" not in rows
 
