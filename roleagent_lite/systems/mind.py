@@ -104,7 +104,7 @@ class _Common:
         except ReplyError as error:
             _through(error)
             return Plan()
-        steps = [str(step).strip() for step in answer.values["steps"] or ()]
+        steps = [str(step).strip() for step in answer.values["steps"] or () if step is not None]
         return Plan(tuple(step for step in steps if step)[:MAX_PARTS], str(answer.values["logic"]))
 
     async def _ask(
