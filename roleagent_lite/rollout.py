@@ -28,6 +28,7 @@ __all__ = [
     "irreproducible",
     "many",
     "note_on",
+    "outline",
     "perform",
     "play",
     "play_many",
@@ -151,6 +152,17 @@ def _odd(trajectory: Trajectory, env: str) -> str:
     return ""
 
 
+def outline(trajectory: Trajectory) -> Trajectory:
+    """The same episode without what was said and seen in it: its first step's observation, and all call ids
+    as `other_calls`. The whole stands in the run."""
+    first = tuple(
+        replace(step, admissible=(), thought="", said="", outcome="", predictions=(), call_ids=())
+        for step in trajectory.steps[:1]
+    )
+    ids = [call for step in trajectory.steps for call in step.call_ids]
+    return replace(trajectory, steps=first, other_calls=(*ids, *trajectory.other_calls), error=None)
+
+
 async def play_many(
     agent: Agent,
     episodes: Sequence[Episode],
@@ -161,6 +173,7 @@ async def play_many(
     wia: Wia | None = None,
     listener: Listener | None = None,
     stage: str = "train",
+    keep: Callable[[Trajectory], Trajectory] | None = None,
 ) -> list[Trajectory]:
     """All trajectories of one agent in the order of `episodes`, as `many` plays them.
 
@@ -172,7 +185,14 @@ async def play_many(
         return stored or await play(agent, episode, model_name=model_name, wia=wia)
 
     return await many(
-        episodes, one, lambda e: e.task.env, run=run, workers=workers, listener=listener, stage=stage
+        episodes,
+        one,
+        lambda e: e.task.env,
+        run=run,
+        workers=workers,
+        listener=listener,
+        stage=stage,
+        keep=keep,
     )
 
 
@@ -185,16 +205,19 @@ async def many(
     workers: int,
     listener: Listener | None = None,
     stage: str = "train",
+    keep: Callable[[Trajectory], Trajectory] | None = None,
 ) -> list[Trajectory]:
     """The trajectory of each job in the order of `jobs`, at most `workers` at once, stored when they end.
 
-    play_one gives a job's trajectory; env names its environment. The listener hears of every finished
+    play_one gives a job's trajectory; env names its environment; keep: what is given back in its place, for
+    callers that need an outline alone (None: the whole). The listener hears of every finished
     episode, and once of an environment that contradicts itself, which is noted in the run. The first
     exception (a fatal model error, an interrupt) cancels the other episodes, waits for them and is raised.
     After BudgetStop the calls in flight, which are paid for, are let in and stored; each worker then stops
     at its next call.
     """
     done: dict[int, Trajectory] = {}
+    solved = 0
     spent = False
     told: set[str] = set()
 
@@ -205,13 +228,12 @@ async def many(
         if note and run is not None:
             run.record(f"note/{note}", "note", {"text": note})
         if listener is not None:
-            solved = sum(t.solved for t in done.values())
             listener(Progress(stage, len(done), len(jobs), solved, note=note))
 
     waiting = iter(enumerate(jobs))
 
     async def worker() -> None:
-        nonlocal spent
+        nonlocal solved, spent
         for number, job in waiting:  # one iterator for all workers: each takes the next job
             if spent:
                 return
@@ -222,7 +244,8 @@ async def many(
                 raise
             if run is not None:
                 run.trajectories.put(trajectory)  # one that is there already stays as it is
-            done[number] = trajectory
+            done[number] = keep(trajectory) if keep is not None else trajectory
+            solved += trajectory.solved
             tell()
             if warning := _odd(trajectory, env(job)):
                 tell(warning)

@@ -29,6 +29,7 @@ from roleagent_lite.rollout import (
     completed,
     irreproducible,
     note_on,
+    outline,
     play,
     play_many,
     repeats,
@@ -473,6 +474,38 @@ async def test_finished_episodes_are_taken_from_the_run(tmp_path: Path) -> None:
         assert {t.id: t for t in run.trajectories} == {t.id: t for t in both}
         assert await play_many(agent_of(model), episodes, run=run, workers=2, model_name="m") == both
     assert model.requests == asked + 4
+
+
+async def test_an_outline_is_kept_in_place_of_the_whole_and_the_run_has_the_whole(tmp_path: Path) -> None:
+    episodes = [episode(task(f"o{i}"), rollout) for i in range(3) for rollout in range(2)]
+    heard: list[Progress] = []
+    with Run.create(tmp_path / "run", RunConfig()) as run:
+        agent = agent_of(ScriptedModel(winning))
+        kept = await play_many(
+            agent, episodes, run=run, workers=2, model_name="m", keep=outline, listener=heard.append
+        )
+        assert kept == [outline(t) for t in (run.trajectories.get(one.id) for one in kept) if t is not None]
+        assert all(len(t.steps) == 2 for t in run.trajectories)
+    assert [(p.done, p.solved) for p in heard] == [(n, n) for n in range(1, 7)]
+
+
+def test_an_outline_has_what_an_episode_is_counted_by() -> None:
+    step = Step("seen", "go", "came", 0.5, "key", ("go",), "thought", ("foretold",), "said", True, ("a", "b"))
+    whole = Trajectory(
+        "0/x/t#0", "t", "x", "m", 0, 0, "test", (step, dataclasses.replace(step, call_ids=("c",))), 0.5,
+        Outcome("failed", "lost"), error="a long trace", seconds=2.0, other_calls=("d",),
+    )  # fmt: skip
+    short = outline(whole)
+    assert short.other_calls == ("a", "b", "c", "d")
+    assert [(s.observation, s.state_key, s.admissible, s.call_ids) for s in short.steps] == [
+        ("seen", "key", (), ())
+    ]
+    same = ("id", "task", "prompt_set", "rollout", "split", "score", "outcome", "seconds")
+    assert all(getattr(short, name) == getattr(whole, name) for name in same)
+    assert outline(short) == short
+    assert irreproducible([short, dataclasses.replace(short, steps=())]) == set()
+    other = dataclasses.replace(whole, steps=(dataclasses.replace(step, observation="else"),))
+    assert irreproducible([short, outline(other)]) == {"t"}
 
 
 async def test_net_07_a_fatal_error_cancels_all_workers_and_keeps_what_is_finished(tmp_path: Path) -> None:
