@@ -14,7 +14,7 @@ from typing import Any
 from roleagent_lite.config import RunConfig
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.evals.suite import Assigned, Suite
-from roleagent_lite.rollout import Episode, many, play_many
+from roleagent_lite.rollout import Episode, many, outline, play_many
 from roleagent_lite.stats import spread, success_rate
 from roleagent_lite.store import Run
 from roleagent_lite.types import Agent, Listener, Result, System, Task, Trajectory, Usage
@@ -131,6 +131,7 @@ async def score_agent(
         wia=config.wia,
         listener=listener,
         stage=suite,
+        keep=outline,
     )
     result = result_of(
         suite, system, tasks, played, usage_of(run, played), temperature=temperature, model=model
@@ -189,7 +190,8 @@ async def play_system(
         run=run,
         workers=workers,
         listener=listener,
-        stage=first.name,
+        stage=f"system {first.name}",
+        keep=outline,
     )
     result = result_of(
         suite.name, first.name, [one.task for one in tasks], played, usage_of(run, played),
