@@ -186,7 +186,7 @@ def plan(seed: int, label: str) -> Plan:
     if luck < 0.92:
         names = [name for name in PASSING if name != _SLOW]
         failing = [draw.choice(names) for _ in range(draw.choices([1, 2, RETRIES + 1], [6, 3, 2])[0])]
-        if draw.random() < 0.05:
+        if draw.random() < 0.03:
             failing[0] = _SLOW
         if len(failing) <= RETRIES:
             return Plan((*failing, ""))

@@ -7,9 +7,10 @@ the marker `chaos`. With `-s` each prints its figures.
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ EPISODES = 200
 CHAOS: dict[str, Any] = {
     "model": "openai/fake",
     "workers": WORKERS,
-    "limits": {"api_key_env": "KITCHEN_KEY", "timeout": 3.0, "retries": RETRIES},
+    "limits": {"api_key_env": "KITCHEN_KEY", "timeout": 8.0, "retries": RETRIES},
     "aiw": {"retrieve": "llm"},
     "evolve": {"rounds": 5, "tasks_per_round": 7, "group": 3, "dev": 20, "test": 20},
 }
@@ -230,8 +231,12 @@ def play_out(folder: Path, seed: int) -> str:
     (folder / "kitchen.toml").write_text(dump_toml(values), encoding="utf-8")
     with ChaosServer(seed) as server:
         whole = Story(server, folder, "whole")
-        assert whole.session() in ALIVE
-        story = disturbed(server, folder, whole, seed)
+        try:
+            assert whole.session() in ALIVE
+            story = disturbed(server, folder, whole, seed)
+        finally:  # what a failure is understood from
+            sent = "".join(json.dumps(asdict(one)) + "\n" for one in server.log)
+            (folder / "requests.jsonl").write_text(sent, encoding="utf-8")
         missing = {*KINDS, *OUTAGES} - {one.kind for one in server.log}
     assert story.killed == KILLS and story.stopped == len(OUTAGES)
     check_tables(story, whole)
