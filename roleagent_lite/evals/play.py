@@ -172,6 +172,10 @@ async def evaluate_async(
     return Evaluation(session.run.dir, suite, tuple(results), types, session.report)
 
 
+# What a system says of itself; sees_score: whether it is told between its tries how they were scored.
+_FACTS = ("paper", "keeps", "leaves_out", "sees_score")
+
+
 def _made(
     suite: Suite, systems: Systems | None, session: Session, config: RunConfig, prompts: Prompts, runs: Path
 ) -> list[list[System]]:
@@ -184,7 +188,14 @@ def _made(
             one.append(make_system(wanted, setting) if isinstance(wanted, str) else wanted)
         first = one[0]
         session.run.prompt_sets.put(first.prompt_set)
-        data = {"system": first.name, "prompt_set": first.prompt_set.id, "model": first.model}
+        data: dict[str, Any] = {
+            "system": first.name,
+            "prompt_set": first.prompt_set.id,
+            "model": first.model,
+        }
+        for fact in _FACTS:  # a system object of the user's own need not say them
+            if hasattr(first, fact):
+                data[fact] = getattr(first, fact)
         session.run.record(f"system/{first.name}", "system", data)
         made.append(one)
     sets = [one[0].prompt_set.id for one in made]
