@@ -14,12 +14,14 @@ from typing import TypedDict, Unpack
 from roleagent_lite.agents import make_agent
 from roleagent_lite.ask import Prompts
 from roleagent_lite.config import RunConfig
+from roleagent_lite.evals import play
 from roleagent_lite.evals.harness import score_agent
+from roleagent_lite.evals.suite import Suite
 from roleagent_lite.evolve.estimate import planned, planned_evaluation
 from roleagent_lite.evolve.export import export
 from roleagent_lite.evolve.loop import Evolution, run_evolution
 from roleagent_lite.evolve.tasks import TaskSets, one_split, task_sets
-from roleagent_lite.report.write import write_report
+from roleagent_lite.report.html.write import write_all
 from roleagent_lite.session import (
     Beginning,
     Config,
@@ -32,7 +34,16 @@ from roleagent_lite.session import (
 )
 from roleagent_lite.types import Listener, Model, PromptSet, Result, Role, Split
 
-__all__ = ["EvalResult", "EvolveResult", "evaluate", "evaluate_async", "evolve", "evolve_async", "export"]
+__all__ = [
+    "EvalResult",
+    "EvolveResult",
+    "evaluate",
+    "evaluate_async",
+    "evaluate_suite",
+    "evolve",
+    "evolve_async",
+    "export",
+]
 
 
 class Options(TypedDict, total=False):
@@ -90,7 +101,7 @@ async def evolve_async(
     seed = prompts.seed_set()
     sets = task_sets(config.tasks, dev=config.evolve.dev, test=config.evolve.test)
     async with opened(
-        config, run_dir, _beginning(config, sets, seed), models=models, listener=listener, report=write_report
+        config, run_dir, _beginning(config, sets, seed), models=models, listener=listener, report=write_all
     ) as session:
         session.announce(planned(config, prompts, seed, sets))
         evolution = await run_evolution(
@@ -151,7 +162,7 @@ async def evaluate_async(
     seed = prompts.seed_set()
     sets = one_split(config.tasks, split, limit)
     async with opened(
-        config, run_dir, _beginning(config, sets, seed), models=models, listener=listener, report=write_report
+        config, run_dir, _beginning(config, sets, seed), models=models, listener=listener, report=write_all
     ) as session:
         session.announce(planned_evaluation(config, prompts, seed, sets.of(split)))
         asker = make_asker(config, session.models, prompts)
@@ -188,3 +199,11 @@ def evolve(config: Config | None = None, **how: Unpack[Options]) -> EvolveResult
 def evaluate(config: Config | None = None, **how: Unpack[EvalOptions]) -> EvalResult:
     """Play one prompt set on one split and score it. Arguments as in `evolve`; `split`, `limit` (tasks)."""
     return run_now(evaluate_async(config, **how), "evaluate")
+
+
+def evaluate_suite(
+    suite: str | Path | Suite, config: Config | None = None, **how: Unpack[play.Options]
+) -> play.Evaluation:
+    """`roleagent_lite.evals.evaluate`, with the report written at the end, at a stop as well."""
+    how["report"] = how.get("report") or write_all
+    return play.evaluate(suite, config, **how)

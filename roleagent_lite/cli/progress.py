@@ -21,7 +21,7 @@ from roleagent_lite.types import Progress
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-PLAYED = ("train", "dev", "test")  # stages whose counts are episodes
+SYSTEM = "system "  # how the stage begins in which a suite's system plays
 _WINDOW = 32  # events from which the pace is taken
 EVERY = 15.0  # seconds between two plain lines of one stage
 _WORDS = {
@@ -33,6 +33,11 @@ _WORDS = {
     "load": "loading the model",
     "download": "fetching the model, MB",
 }
+
+
+def played(stage: str) -> bool:
+    """Whether a stage's counts are episodes."""
+    return stage in ("train", "dev", "test") or stage.startswith(SYSTEM)
 
 
 class Clock:
@@ -50,7 +55,7 @@ class Clock:
 
     def left(self, event: Progress) -> float | None:
         """Seconds left: of the job (at most) if its size is known, else of this stage; None = no pace yet."""
-        if event.stage not in PLAYED:
+        if not played(event.stage):
             return None
         stage, done, total = self._at
         same = stage == event.stage and total == event.total and event.done >= done
@@ -72,10 +77,11 @@ def line(event: Progress, left: float | None, bound: bool = False) -> str:
     """One line: stage, episodes, success so far, dollars, time left, note; unknown parts are left out.
 
     `bound`: the time left is one at most."""
-    parts = [_WORDS.get(event.stage, event.stage)]
+    playing = f"playing {event.stage.removeprefix(SYSTEM)}" if event.stage.startswith(SYSTEM) else event.stage
+    parts = [_WORDS.get(event.stage, playing)]
     if event.total:
         parts.append(f"{event.done}/{event.total}")
-    if event.done and event.stage in PLAYED:
+    if event.done and played(event.stage):
         parts.append(f"solved {percent(event.solved / event.done)}")
     if event.dollars is not None:
         parts.append(dollars(event.dollars))
@@ -103,6 +109,7 @@ class Screen:
         self._note = ""
         self._bar: Bar | None = None
         self._task: Any = None
+        self.first: Callable[[], None] | None = None  # called once, when the job lets hear of itself
 
     def __enter__(self) -> Screen:
         if self._out.isatty():
@@ -141,6 +148,9 @@ class Screen:
 
     def listen(self, event: Progress) -> None:
         with self._lock:
+            if self.first is not None:
+                self.first()
+                self.first = None
             if event.stage == "estimate":  # the plan stays on the screen, above what moves
                 self._say(visible(scrub(event.note)))
                 return

@@ -19,8 +19,8 @@ def splits_of(run: Run) -> dict[str, int]:
 
 
 def job_of(run: Run) -> str:
-    """`eval` for a run on one split alone, else `evolve`."""
-    return "eval" if len(splits_of(run)) == 1 else "evolve"
+    """`eval` for a run of a suite or on one split alone, else `evolve`."""
+    return "eval" if "suite" in run.events or len(splits_of(run)) == 1 else "evolve"
 
 
 def interrupted_run(root: Path, job: str) -> str:

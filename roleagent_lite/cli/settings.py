@@ -6,7 +6,9 @@ those are config's, and a flag that is not given says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,50 +19,158 @@ if TYPE_CHECKING:
 
 _MODELS, _SPEND, _JOB = "Models", "Spending and speed", "The job"
 
-Name = Annotated[str | None, typer.Option("--run", help="Name of the run; the same name resumes it.")]
+# What a flag leaves open is the config's default; the texts name it, and a test holds the two together.
+Name = Annotated[
+    str | None,
+    typer.Option(
+        "--run", help="Name of the run; the same name resumes it.", show_default="the job and a number"
+    ),
+]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs.")]
 Config = Annotated[Path | None, typer.Option("--config", help="Settings as TOML; flags win over it.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, such as wia.gamma=0.9 (repeatable)."),
 ]
-Tasks = Annotated[str | None, typer.Option("--tasks", help="A shipped task set or a JSONL file.")]
+Tasks = Annotated[
+    str | None,
+    typer.Option("--tasks", help="A shipped task set or a JSONL file.", show_default="household-easy"),
+]
 Env = Annotated[
     str | None,
     typer.Option("--env", help="An environment, module:Class or gym:ID: its tasks, or --tasks played in it."),
 ]
 Agent = Annotated[
-    str | None, typer.Option("--agent", help="generate, choose, auto, random, or your own module:Callable.")
+    str | None,
+    typer.Option(
+        "--agent",
+        help="generate, choose, auto, random, or your own module:Callable.",
+        show_default="auto",
+    ),
 ]
-Prompts = Annotated[str | None, typer.Option("--prompts", help="Shipped prompt version or your own folder.")]
+Prompts = Annotated[
+    str | None,
+    typer.Option(
+        "--prompts",
+        help="Shipped prompt version or your own folder.",
+        show_default="v1, embedded for the embedded model",
+    ),
+]
 Seed = Annotated[
-    int | None, typer.Option("--seed", help="Seed of what is drawn: tasks, parents, agent random.")
+    int | None,
+    typer.Option("--seed", help="Seed of what is drawn: tasks, parents, agent random.", show_default="0"),
 ]
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model", help="embedded, embedded:FILE.gguf, or a provider's name such as openai/gpt-5-mini."
+        "--model",
+        help="embedded, embedded:FILE.gguf, or a provider's name such as openai/gpt-5-mini.",
+        show_default="embedded",
     ),
 ]
-AgentModel = Annotated[str | None, typer.Option("--agent-model", help="Model that plays.")]
-WorldModel = Annotated[str | None, typer.Option("--world-model", help="Model that diagnoses and retrieves.")]
-ReflectorModel = Annotated[str | None, typer.Option("--reflector-model", help="Model that rewrites prompts.")]
-JudgeModel = Annotated[str | None, typer.Option("--judge-model", help="Model that judges, where asked to.")]
+_SAME = "--model"
+AgentModel = Annotated[
+    str | None, typer.Option("--agent-model", help="Model that plays.", show_default=_SAME)
+]
+WorldModel = Annotated[
+    str | None,
+    typer.Option("--world-model", help="Model that diagnoses and retrieves.", show_default=_SAME),
+]
+ReflectorModel = Annotated[
+    str | None, typer.Option("--reflector-model", help="Model that rewrites prompts.", show_default=_SAME)
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option("--judge-model", help="Model that judges, where asked to.", show_default=_SAME),
+]
 BaseUrl = Annotated[
     str | None,
-    typer.Option("--base-url", help="An OpenAI-compatible server, such as http://127.0.0.1:11434/v1."),
+    typer.Option(
+        "--base-url",
+        help="An OpenAI-compatible server, such as http://127.0.0.1:11434/v1.",
+        show_default="the provider's",
+    ),
 ]
-KeyEnv = Annotated[str | None, typer.Option("--api-key-env", help="Variable that holds the key.")]
-MaxUsd = Annotated[float | None, typer.Option("--max-usd", help="Stop before all roles together cost more.")]
-MaxCalls = Annotated[int | None, typer.Option("--max-calls", help="Stop after so many calls of all roles.")]
+KeyEnv = Annotated[
+    str | None,
+    typer.Option("--api-key-env", help="Variable that holds the key.", show_default="the provider's"),
+]
+MaxUsd = Annotated[
+    float | None,
+    typer.Option("--max-usd", help="Stop before all roles together cost more.", show_default="no cap"),
+]
+MaxCalls = Annotated[
+    int | None,
+    typer.Option("--max-calls", help="Stop after so many calls of all roles.", show_default="no cap"),
+]
 Price = Annotated[
-    str | None, typer.Option("--price", metavar="IN/OUT", help="Dollars per million tokens, where not known.")
+    str | None,
+    typer.Option(
+        "--price",
+        metavar="IN/OUT",
+        help="Dollars per million tokens, where not known.",
+        show_default="the price list's",
+    ),
 ]
-Rpm = Annotated[int | None, typer.Option("--rpm", help="Calls a minute at most.")]
-Tpm = Annotated[int | None, typer.Option("--tpm", help="Tokens a minute at most.")]
-Workers = Annotated[int | None, typer.Option("--workers", help="Episodes played at once.")]
+Rpm = Annotated[int | None, typer.Option("--rpm", help="Calls a minute at most.", show_default="no limit")]
+Tpm = Annotated[int | None, typer.Option("--tpm", help="Tokens a minute at most.", show_default="no limit")]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", help="Episodes played at once.", show_default="8, 4 for the embedded model"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, nothing else.")]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a run (see `runs`) or its folder.")]
+
+# Flags that set something in the config: which commands take them is said by `taking`.
+FLAGS: dict[str, Any] = {
+    "model": Model,
+    "agent_model": AgentModel,
+    "world_model": WorldModel,
+    "reflector_model": ReflectorModel,
+    "judge_model": JudgeModel,
+    "env": Env,
+    "tasks": Tasks,
+    "agent": Agent,
+    "prompts": Prompts,
+    "seed": Seed,
+    "base_url": BaseUrl,
+    "api_key_env": KeyEnv,
+    "max_usd": MaxUsd,
+    "max_calls": MaxCalls,
+    "price": Price,
+    "rpm": Rpm,
+    "tpm": Tpm,
+    "workers": Workers,
+}
+
+
+def taking(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of FLAGS, but for those named, where its parameter `flags` stands.
+
+    The command gets them as one dict `flags`, by name; None = not given.
+    """
+    names = [name for name in FLAGS if name not in without]
+
+    def give(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True)
+        options = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=FLAGS[name])
+            for name in names
+        ]
+        parts: list[inspect.Parameter] = []
+        for one in own.parameters.values():
+            parts += options if one.name == "flags" else [one.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+
+        @wraps(command)
+        def run(**values: Any) -> None:
+            command(flags={name: values.pop(name, None) for name in names}, **values)
+
+        run.__dict__["__signature__"] = own.replace(parameters=parts)
+        run.__annotations__ = {one.name: one.annotation for one in parts}
+        return run
+
+    return give
+
 
 # Where each flag lands in the config.
 _PLACES = {

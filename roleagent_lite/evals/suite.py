@@ -6,7 +6,6 @@ out playing (harness) and what a system's name means (systems).
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from roleagent_lite.config import parse_toml, read_bounded
 from roleagent_lite.content import find
 from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.tasksets import choose, file_hash, load_tasks
@@ -151,10 +151,10 @@ def load_suite(name: str | Path) -> Suite:
     """
     path = find("evals", str(name), ".toml")
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        values = parse_toml(read_bounded(path))
     except OSError as error:
         raise ConfigError(f"cannot read suite file {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     suite = from_data({"name": path.stem, **values}, str(path))
     beside = [

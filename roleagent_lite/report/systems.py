@@ -54,7 +54,9 @@ class Standings:
         return {
             "suite": dict(self.suite),
             "systems": [asdict(one) for one in self.summaries],
-            "pairs": [asdict(pair) for pair in self.pairs],
+            "pairs": [
+                {**asdict(pair), "within_noise": pair.success.within_noise(pair.p)} for pair in self.pairs
+            ],
             "unfinished": list(self.unfinished),
             "published": {"about": warning(), "tables": [asdict(one) for one in self.references]}
             if self.references
@@ -157,7 +159,7 @@ def systems_table(found: Standings) -> str:
     return table(head, rows)
 
 
-def conditions(found: Standings) -> str:
+def conditions_words(found: Standings) -> str:
     """Under which conditions all of it was played."""
     suite = found.suite
     seeds = list(suite.get("seeds", ()))
@@ -173,11 +175,15 @@ def conditions(found: Standings) -> str:
     )
     times = int(suite.get("repetitions", 1)) * max(1, len(seeds))
     how_often = "once" if times == 1 else f"{times} times (seeds {', '.join(map(str, seeds))})"
-    return plain(
+    return (
         f"{suite.get('about', '')} Task sets: {sets}. Every task was played {how_often} at temperature "
-        f"{suite.get('temperature', UNKNOWN)}. Budget of a task: {rule}.".strip(),
-        2000,
-    )
+        f"{suite.get('temperature', UNKNOWN)}. Budget of a task: {rule}."
+    ).strip()
+
+
+def conditions(found: Standings) -> str:
+    """`conditions_words` as Markdown."""
+    return plain(conditions_words(found), 2000)
 
 
 def pairs_table(found: Standings) -> str:
@@ -187,8 +193,8 @@ def pairs_table(found: Standings) -> str:
             plain(f"{pair.second} against {pair.first}"),
             f"{pair.success.wins} / {pair.success.losses} / {pair.success.ties}",
             f"{100 * pair.success.win_rate:.0f} %",
-            _signed(pair.success),
-            _signed(pair.score, 2) if pair.score is not None else "no score",
+            signed(pair.success),
+            signed(pair.score, 2) if pair.score is not None else "no score",
             f"{pair.p:.3f}",
             "within noise" if pair.success.within_noise(pair.p) else "more than noise",
         ]
@@ -199,7 +205,8 @@ def pairs_table(found: Standings) -> str:
     return table(head, rows)
 
 
-def _signed(paired: Paired, digits: int = 0) -> str:
+def signed(paired: Paired, digits: int = 0) -> str:
+    """A difference with its interval; in percentage points where `digits` is 0."""
     scale = 100 if digits == 0 else 1
     text = f"{scale * paired.difference:+.{digits}f}"
     if paired.low is None or paired.high is None:
