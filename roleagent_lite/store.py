@@ -8,6 +8,8 @@ opens the tables that it asks for. Leaves out the file of a table (table).
 from __future__ import annotations
 
 import fcntl
+import os
+import stat
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,6 +44,9 @@ _TABLES: dict[str, tuple[Any, Callable[[Any], str]]] = {
     "results": (nouns.Result, lambda r: f"{r.suite}/{r.system}"),
     "events": (Event, lambda r: r.key),
 }
+
+
+TABLES = tuple(_TABLES)
 
 
 class Run:
@@ -104,6 +109,7 @@ class Run:
 
         Raises RoleAgentError where the directory cannot be made or written.
         """
+        refuse_links(path)
         for url in (config.limits.base_url, config.model, *config.models.model_dump().values()):
             register_url(url)  # before the first file is written
         safe = RunConfig.model_validate(clean(config.model_dump()))
@@ -138,6 +144,7 @@ class Run:
         saved = path / "config.toml"
         if not saved.exists():
             raise ConfigError(f"no run at {path} (no config.toml there); `roleagent-lite runs` lists runs")
+        refuse_links(path)
         return cls(path, load(saved), None)
 
     def record(self, key: str, kind: str, data: Mapping[str, Any]) -> bool:
@@ -170,6 +177,27 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def refuse_links(path: Path) -> None:
+    """Raises ConfigError where a run directory holds a link, a pipe or a device: what is written into it
+    would land elsewhere, what is read would be another's. A run that others made may hold anything.
+    """
+    for folder in (path, path / "memory"):
+        for base, folders, files in os.walk(folder, followlinks=False):
+            for name in (*folders, *files):
+                odd = Path(base) / name
+                try:
+                    mode = odd.lstat().st_mode
+                except FileNotFoundError:  # the index of a run that is being played changes under us
+                    continue
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    raise ConfigError(
+                        f"run {path} holds {odd.relative_to(path)}, which is a link or no file; a run "
+                        "consists of plain files. Remove it if the run is yours; else do not use the run"
+                    )
+            if folder == path:
+                break  # only the index has folders that we write into
 
 
 def _take_lock(path: Path) -> IO[str]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
@@ -26,7 +28,30 @@ SCHEMA = 1
 # How a record begins whose key needs no escapes: the rest of the line is looked at when it is read.
 _HEAD = re.compile(rb'\{"v":%d,"key":"([^"\\\x00-\x1f]*)","row":' % SCHEMA)
 _CHUNK = 1 << 16
+MAX_LINE = 1 << 28  # bytes of one record; the longest real ones have a few millions
 T = TypeVar("T")
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite)
+
+
+def _parsed(line: bytes) -> Any:
+    """A record's JSON. Raises ValueError for all that no record of ours can hold."""
+    try:
+        return _DECODER.decode(line.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 class Table(Generic[T]):
@@ -52,7 +77,9 @@ class Table(Generic[T]):
     def _scan(self) -> None:
         good = 0
         with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(iter(partial(file.readline, MAX_LINE + 1), b""), 1):
+                if len(line) > MAX_LINE:
+                    raise self._damaged(number, ValueError(f"longer than {MAX_LINE} bytes"))
                 if not line.endswith(b"\n"):
                     self.torn, self._end = len(line), good
                     break
@@ -64,7 +91,7 @@ class Table(Generic[T]):
         try:
             if head is not None and line.endswith(b"}\n"):
                 return head[1].decode("utf-8")
-            row = json.loads(line)
+            row = _parsed(line)
             if row["v"] != SCHEMA:
                 raise ConfigError(
                     f"{self.path} line {number} has schema {row['v']}, this version reads {SCHEMA}; "
@@ -155,7 +182,7 @@ class Table(Generic[T]):
 
     def _decode(self, line: bytes, offset: int) -> T:
         try:
-            return self._adapter.validate_python(json.loads(line)["row"])
+            return self._adapter.validate_python(_parsed(line)["row"])
         except ValidationError as error:
             raise RoleAgentError(f"{self.path}: a record is not of this version's shape: {error}") from None
         except (ValueError, KeyError, TypeError) as error:

@@ -6,11 +6,14 @@ import os
 import re
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# What the command line remembers of the runs that it began belongs to nobody's home here.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="roleagent-lite-state-")
 if not any("embedded" in argument for argument in sys.argv):
     os.environ.setdefault("ROLEAGENT_LITE_NO_DOWNLOAD", "1")
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from roleagent_lite.cli import border
+from roleagent_lite.cli import border, trust
 from roleagent_lite.cli.output import dollars, emit, interval, resuming, table
 
 if TYPE_CHECKING:
@@ -49,8 +50,10 @@ def watched(job: str, path: Path, config: RunConfig) -> Iterator[Screen]:
     if hint:
         border.tell(hint)
     again = resuming(job, path)
+    trust.announce(config, border.tell)
     try:
         with Screen() as screen:
+            screen.first = partial(trust.remember, path)
             yield screen
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; what was finished is kept in {path}. Go on with: {again}") from None
@@ -63,13 +66,29 @@ def watched(job: str, path: Path, config: RunConfig) -> Iterator[Screen]:
 
 def summary(data: dict[str, Any], path: Path) -> dict[str, Any]:
     """The machine's result: report.json without the prompts' texts and the rounds."""
-    kept = ("run", "status", "seed", "final", "choice", "sealed", "systems", "outcomes", "moves", "spend")
+    kept = (
+        "run",
+        "status",
+        "seed",
+        "final",
+        "choice",
+        "sealed",
+        "systems",
+        "suite",
+        "outcomes",
+        "moves",
+        "spend",
+    )
     return {"dir": str(path), "report": str(path / "report.md"), **{k: data.get(k) for k in kept}}
 
 
 def words(data: dict[str, Any], path: Path) -> str:
     """The reader's result: the verdict, a line a split and prompt, what it cost, where the report is."""
     parts = []
+    if data.get("suite"):
+        from roleagent_lite.cli.suite import words as suite_words
+
+        return "\n\n".join([suite_words(data["suite"]), cost(data["spend"]), f"report: {report_file(path)}"])
     if data.get("sealed"):
         parts.append(data["sealed"]["words"])
     elif data.get("choice"):
@@ -97,8 +116,14 @@ def words(data: dict[str, Any], path: Path) -> str:
     if rows:
         parts.append(table(["tasks", "prompt", "solved", "95 % interval", "steps", "errors"], rows))
     parts.append(cost(data["spend"]))
-    parts.append(f"report: {path / 'report.md'}")
+    parts.append(f"report: {report_file(path)}")
     return "\n\n".join(parts)
+
+
+def report_file(path: Path) -> Path:
+    """The page where there is one, else the Markdown."""
+    page = path / "report.html"
+    return page if page.is_file() else path / "report.md"
 
 
 def cost(spend: list[dict[str, Any]]) -> str:

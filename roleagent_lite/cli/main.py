@@ -12,7 +12,21 @@ from typing import Annotated
 
 import typer
 
-from roleagent_lite.cli import border, distill, doctor, env, eval_, evolve, export_, models, runs, show, tasks
+from roleagent_lite.cli import (
+    border,
+    compare,
+    distill,
+    doctor,
+    env,
+    eval_,
+    evolve,
+    export_,
+    models,
+    runs,
+    share,
+    show,
+    tasks,
+)
 from roleagent_lite.version import __version__
 
 app = typer.Typer(
@@ -44,6 +58,7 @@ def _root(
 
 app.command("evolve")(evolve.command)
 app.command("eval")(eval_.command)
+app.command("compare")(compare.command)
 app.command("distill")(distill.command)
 app.command("show")(show.command)
 app.command("runs")(runs.command)
@@ -51,6 +66,7 @@ app.command("tasks")(tasks.command)
 app.command("env")(env.command)
 app.command("models")(models.command)
 app.command("export")(export_.command)
+app.command("share")(share.command)
 app.command("doctor")(doctor.command)
 
 

@@ -53,7 +53,10 @@ def check(name: str, play: bool) -> dict[str, Any]:
 
 def command(action: Action = None, file: File = None, env: Play = True, json: AsJson = False) -> None:
     """List shipped task sets, or check a task file: `tasks check FILE`."""
+    from roleagent_lite.cli.border import tell
     from roleagent_lite.cli.output import emit, flat, table
+    from roleagent_lite.cli.trust import announce
+    from roleagent_lite.config import from_mapping
     from roleagent_lite.content import room
     from roleagent_lite.errors import ConfigError, nearest
 
@@ -62,6 +65,8 @@ def command(action: Action = None, file: File = None, env: Play = True, json: As
             raise ConfigError(f"tasks knows `check`, not '{action}'{nearest(action, ['check'])}")
         if file is None:
             raise ConfigError("tasks check needs a file: roleagent-lite tasks check FILE.jsonl")
+        if env:
+            announce(from_mapping({"tasks": file}), tell)
         found = check(file, env)
         text = f"{found['name']}: {flat(found['splits'])}; environments {', '.join(found['envs'])}"
         text += "\n" + ("\n".join(found["problems"]) if found["problems"] else "no problems found")

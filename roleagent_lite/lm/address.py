@@ -211,6 +211,11 @@ def candidates(url: str) -> tuple[str, ...]:
         usable = usable and not re.search(r"\s", parts.netloc)
     except ValueError:  # brackets of IPv6, or a port
         usable = False
+    if not usable and "[key]@" in url:
+        raise ConfigError(
+            f"base URL '{shown(url)}' stands in the run's settings without its password, which is not saved; "
+            "give it again: --base-url or the model's flag"
+        )
     if not usable:
         bare = re.sub(r"//[^/@]*@", "//", url).partition("?")[0]
         raise ConfigError(
@@ -238,9 +243,8 @@ def endpoint(base: str, tail: str) -> str:
 
 def shown(url: str) -> str:
     """`url` without user, password, query and fragment: fit for a record or a message."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    parts = urlsplit(re.sub(r"//[^/@]*@", "//", url))  # first: a stand-in for a password has brackets
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def is_loopback(url: str) -> bool:

@@ -1,0 +1,130 @@
+"""What may run code or be sent a key here, and who has to have named it.
+
+The rule: Python code runs, and a server is called, only where the user named it. A module named on the
+command line or in the user's own settings or task file runs, and is told before it is imported. A run
+directory names such things too (its settings and task file); `--resume`, `--replay` and `eval RUN` follow
+them only if these very settings were begun by this user on this machine, else after `--trust`. `show`,
+`runs`, `export` and `share` never import or call anything that a run names.
+
+Owns the rule, its words and the list of settings begun here, which lies outside all runs
+($XDG_STATE_HOME/roleagent-lite/begun, hashes alone). Leaves out the import itself (registry, external).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from roleagent_lite.config import RunConfig
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust", help="Run code and call servers that a run begun elsewhere names in its settings."
+    ),
+]
+
+
+def _list() -> Path:
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path("~/.local/state").expanduser()) / "roleagent-lite" / "begun"
+
+
+def _digest(run: Path) -> str:
+    return hashlib.sha256((run / "config.toml").read_bytes()).hexdigest()
+
+
+def remember(run: Path) -> None:
+    """Note that the settings of the run at `run` were begun here. Without a place to note it nothing happens,
+    and a later resume asks for --trust."""
+    with contextlib.suppress(OSError):
+        if not begun_here(run):
+            _list().parent.mkdir(parents=True, exist_ok=True)
+            with _list().open("a", encoding="ascii") as file:
+                file.write(_digest(run) + "\n")
+
+
+def begun_here(run: Path) -> bool:
+    """Whether these very settings were begun by this user on this machine."""
+    try:
+        return _digest(run) in _list().read_text(encoding="ascii").split()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def code_of(config: RunConfig) -> list[str]:
+    """What Python code the settings name, in words: the agent, the environments of the task file, and games
+    that the original engine would evaluate. Imports none of it."""
+    from roleagent_lite.errors import ConfigError
+    from roleagent_lite.tasksets import load_tasks
+
+    found = [f"the agent {config.agent}"] if ":" in config.agent else []
+    try:
+        tasks = load_tasks(config.tasks)
+    except ConfigError:  # the job says so itself, in its place
+        return found
+    for env in sorted({t.env for t in tasks}):
+        games = any(t.env == env and "game" in t.params for t in tasks)
+        if ":" in env and (env != "household:alfworld" or games):
+            found.append(f"the environment {env} (named in {config.tasks})")
+    return found
+
+
+def servers_of(config: RunConfig) -> list[str]:
+    """Servers and variables with keys that the settings name, in words, without secrets."""
+    from roleagent_lite.lm.address import shown
+
+    texts = [
+        config.model,
+        *(m for m in config.models.model_dump().values() if m),
+        config.limits.base_url or "",
+    ]
+    urls = sorted({url for text in texts for url in re.findall(r"https?://\S+", text)})
+    found = [f"the server {shown(url)}" for url in urls]
+    if config.limits.base_url and not urls:
+        found.append(f"the server {shown(config.limits.base_url)}")
+    return found + ([f"the key in {config.limits.api_key_env}"] if config.limits.api_key_env else [])
+
+
+def vet(run: Path, flags: Mapping[str, Any], trusted: bool) -> None:
+    """Raises ConfigError where the run at `run`, begun elsewhere, names code or servers and is not trusted.
+
+    flags: what the command line itself names; it counts as the user's word.
+    """
+    from roleagent_lite.config import load
+    from roleagent_lite.errors import ConfigError
+    from roleagent_lite.redact import register_url
+
+    if trusted or begun_here(run):
+        return
+    config = load(run / "config.toml")
+    for url in (config.limits.base_url, config.model, *config.models.model_dump().values()):
+        register_url(url)
+    own = {name: flags[name] for name in ("agent", "model", "tasks") if flags.get(name) is not None}
+    limits = {name: flags[name] for name in ("base_url", "api_key_env") if flags.get(name) is not None}
+    config = config.model_copy(update={**own, "limits": config.limits.model_copy(update=limits)})
+    named = [w for w in code_of(config) if not (own.get("agent") and w.startswith("the agent"))]
+    named = [w for w in named if not (own.get("tasks") and w.startswith("the environment"))]
+    named += [
+        w for w in servers_of(config) if not (limits and "base_url" in limits and w.startswith("the server"))
+    ]
+    if named:
+        raise ConfigError(
+            f"run {run} was not begun by you on this machine, and its settings name {'; '.join(named)}. "
+            f"Look at {run / 'config.toml'}; if you trust whoever made the run, add --trust"
+        )
+
+
+def announce(config: RunConfig, tell: Callable[[str], None]) -> None:
+    """Tell the user what code of others is about to be imported, before it is."""
+    found = code_of(config)
+    if found:
+        tell(f"runs Python code: {'; '.join(found)}")
