@@ -7,11 +7,11 @@ out the diagnosis itself.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from roleagent_lite.config import parse_toml, read_bounded
 from roleagent_lite.content import find
 from roleagent_lite.errors import ConfigError
 
@@ -64,8 +64,10 @@ def load_vocabulary(name: str = GENERAL) -> Vocabulary:
     own = name.endswith(".toml")
     path = find("tasks", name if own else f"vocabularies/{name}", ".toml")
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        table = parse_toml(read_bounded(path))
+    except OSError as error:
+        raise ConfigError(f"cannot read vocabulary {path}: {error.strerror}") from None
+    except ValueError as error:
         raise ConfigError(f"vocabulary {path} is not valid TOML: {error}") from None
     modes = table.get("modes")
     if not isinstance(modes, dict) or not modes:

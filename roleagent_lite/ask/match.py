@@ -17,9 +17,11 @@ from collections.abc import Iterable
 
 _TAG = re.compile(r"<action>(.*?)(?:</action>|$)", re.DOTALL | re.IGNORECASE)
 _LABEL = re.compile(
-    r"^[\s>*#`-]*(?:final\s+)?action\s*(?:\d+\s*)?\**\s*:\s*\**\s*(.+)$", re.IGNORECASE | re.MULTILINE
+    r"^[ \t>*#`-]{0,40}(?:final\s{1,9})?action\s{0,9}(?:\d{1,9}\s{0,9})?"
+    r"\*{0,3}\s{0,9}:\s{0,9}\*{0,3}\s{0,9}(.+)$",
+    re.IGNORECASE | re.MULTILINE,
 )
-_MADE_UP = re.compile(r"\n\s*(?:\*\*)?observation(?:\*\*)?\s*:", re.IGNORECASE)
+_MADE_UP = re.compile(r"\n[ \t]{0,40}(?:\*\*)?observation(?:\*\*)?[ \t]{0,9}:", re.IGNORECASE)
 _WRAPPERS = ('"', "'", "`", "*", "“”", "‘’", "«»", "<>", "[]")
 
 

@@ -17,7 +17,9 @@ from roleagent_lite.ask.objects import find_objects, pick
 from roleagent_lite.ask.prompts import Output
 from roleagent_lite.redact import mend
 
-_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
+# Bounded, and only where a number begins: else a long row of digits is tried from each of them.
+_NUMBER = r"(?<![\d.])[+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:e[+-]?\d{1,4})?"
+_LARGEST = 10**15  # no count and no step number is larger
 _FRACTION = re.compile(rf"({_NUMBER})\s*(?:/|out\s+of)\s*({_NUMBER})(?![\d.]*\s*%)", re.IGNORECASE)
 _PERCENT = re.compile(rf"({_NUMBER})\s*(?:%|percent\b)", re.IGNORECASE)
 _LABELLED = re.compile(
@@ -41,6 +43,8 @@ def parse_score(said: Any, low: float = 0.0, high: float = 1.0) -> float | None:
     "score", "rating" or "grade" counts, the last such; a text that is one number alone counts as it is.
     """
     if isinstance(said, bool) or said is None:
+        return None
+    if isinstance(said, int) and abs(said) > _LARGEST:
         return None
     if isinstance(said, int | float):
         return _on_scale(float(said), low, high)
@@ -82,11 +86,9 @@ def _as_text(value: Any) -> str | None:
 def _as_int(value: Any) -> int | None:
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else None
-    found = re.findall(r"-?\d+", value) if isinstance(value, str) else []
+    if isinstance(value, int | float):
+        return int(value) if abs(value) <= _LARGEST and value == int(value) else None
+    found = re.findall(r"(?<!\d)-?\d{1,15}(?!\d)", value) if isinstance(value, str) else []
     return int(found[0]) if len(found) == 1 or (found and str(value).strip().startswith(found[0])) else None
 
 
@@ -158,7 +160,11 @@ def _without_json(text: str, outputs: Sequence[Output], enums: Mapping[str, Sequ
     values: dict[str, Any] = {}
     for output in outputs:
         label = output.name.replace("_", "[ _]").rstrip("s") + "s?"
-        hit = re.search(rf"^[\s>*#-]*{label}\**\s*:\s*\**\s*(\S.*)$", text, re.IGNORECASE | re.MULTILINE)
+        hit = re.search(
+            rf"^[ \t>*#-]{{0,40}}{label}\*{{0,3}}\s{{0,9}}:\s{{0,9}}\*{{0,3}}\s{{0,9}}(\S.*)$",
+            text,
+            re.IGNORECASE | re.MULTILINE,
+        )
         if hit and output.type not in ("list[object]", "number"):
             values[output.name] = hit[1].strip()
     required = [o for o in outputs if o.required and o.name not in values]

@@ -15,7 +15,7 @@ import re
 
 _NAMES = "think|thinking|thought|thoughts|reasoning|reflection|seed:think"
 _TAG = re.compile(
-    rf"<\s*(?P<close1>/?)\s*(?:{_NAMES})\s*>"  # DeepSeek, Qwen and most others
+    rf"<\s{{0,3}}(?P<close1>/?)\s{{0,3}}(?:{_NAMES})\s{{0,3}}>"  # DeepSeek, Qwen and most others
     r"|\[(?P<close2>/?)THINK\]"  # Mistral
     r"|◁(?P<close3>/?)think▷",  # Kimi
     re.IGNORECASE,
@@ -68,6 +68,6 @@ def _is_json(text: str) -> bool:
         return False
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
