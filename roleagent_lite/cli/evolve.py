@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roleagent_lite.cli import settings as flag
+from roleagent_lite.cli.trust import Trust
 
 if TYPE_CHECKING:
     from roleagent_lite.config import RunConfig
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 Prompt = Annotated[
     Path | None, typer.Option("--prompt", help="Start from your own prompt: text, TOML or JSON.")
 ]
-Rounds = Annotated[int | None, typer.Option("--rounds", help="Rounds of playing and rewriting.")]
+Rounds = Annotated[
+    int | None,
+    typer.Option(
+        "--rounds", help="Rounds of playing and rewriting.", show_default="8, 2 for the embedded model"
+    ),
+]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with --run (or the newest interrupted run) as it was set up.")
 ]
@@ -66,28 +72,33 @@ def planned(config: RunConfig) -> int:
 
 def prepare(
     flags: Mapping[str, Any], config: Path | None, sets: list[str] | None, runs: Path, *,
-    run: str | None, resume: bool, replay: str | None, prompt: Path | None,
+    run: str | None, resume: bool, replay: str | None, prompt: Path | None, trusted: bool = False,
 ) -> tuple[Path, RunConfig]:  # fmt: skip
     """The run directory and the settings that the flags ask for. Raises ConfigError."""
     from roleagent_lite.cli.output import find_run, next_name
     from roleagent_lite.cli.runs import to_resume
+    from roleagent_lite.cli.trust import vet
     from roleagent_lite.errors import ConfigError
+    from roleagent_lite.store import refuse_links
 
     if replay is not None:
         if resume:
             raise ConfigError("--replay starts a run of its own: leave out --resume")
         source = find_run(replay, runs)
+        vet(source, {}, trusted)
         target = runs / (run or next_name(f"{source.name}-replay", runs))
         return target, replayed(source, target)
     if resume:
         if flags.get("env") is not None:
             raise ConfigError("--resume plays the run's own tasks: leave out --env")
         path = to_resume(run, runs, "evolve")
+        vet(path, flags, trusted)
         if config is not None:
             raise ConfigError("--resume uses the run's own settings: leave out --config")
         config = path / "config.toml"
     else:
         path = runs / (run or next_name("evolve", runs))
+        refuse_links(path)
     if prompt is not None:
         if flags.get("prompts") is not None:
             raise ConfigError("--prompt and --prompts both name the starting prompt: give one of them")
@@ -95,30 +106,16 @@ def prepare(
     return path, flag.resolve(config, sets, flag.own_tasks(flags, path))
 
 
+@flag.taking()
 def command(
     run: flag.Name = None,
-    model: flag.Model = None,
-    env: flag.Env = None,
-    tasks: flag.Tasks = None,
-    agent: flag.Agent = None,
-    prompt: Prompt = None,
-    prompts: flag.Prompts = None,
     rounds: Rounds = None,
-    seed: flag.Seed = None,
-    agent_model: flag.AgentModel = None,
-    world_model: flag.WorldModel = None,
-    reflector_model: flag.ReflectorModel = None,
-    judge_model: flag.JudgeModel = None,
-    base_url: flag.BaseUrl = None,
-    api_key_env: flag.KeyEnv = None,
-    max_usd: flag.MaxUsd = None,
-    max_calls: flag.MaxCalls = None,
-    price: flag.Price = None,
-    rpm: flag.Rpm = None,
-    tpm: flag.Tpm = None,
-    workers: flag.Workers = None,
+    prompt: Prompt = None,
+    *,
+    flags: dict[str, Any],
     resume: Resume = False,
     replay: Replay = None,
+    trust: Trust = False,
     config: flag.Config = None,
     sets: flag.Sets = None,
     runs: flag.Runs = Path("runs"),
@@ -127,17 +124,13 @@ def command(
     """Play, learn from what went wrong, rewrite the prompt, and test it on sealed tasks."""
     from roleagent_lite.cli.job import finish, watched
 
-    flags = {
-        "model": model, "env": env, "tasks": tasks, "agent": agent, "prompts": prompts,
-        "rounds": rounds, "seed": seed,
-        "agent_model": agent_model, "world_model": world_model, "reflector_model": reflector_model,
-        "judge_model": judge_model, "base_url": base_url, "api_key_env": api_key_env, "max_usd": max_usd,
-        "max_calls": max_calls, "price": price, "rpm": rpm, "tpm": tpm, "workers": workers,
-    }  # fmt: skip
-    path, settings = prepare(flags, config, sets, runs, run=run, resume=resume, replay=replay, prompt=prompt)
+    flags = {**flags, "rounds": rounds}
+    path, settings = prepare(
+        flags, config, sets, runs, run=run, resume=resume, replay=replay, prompt=prompt, trusted=trust
+    )
     with watched("evolve", path, settings) as screen:
         from roleagent_lite.jobs import evolve
-        from roleagent_lite.jobs import settings as resolved
+        from roleagent_lite.session import settings as resolved
 
         screen.plan(planned(resolved(settings)))
         evolve(settings, run_dir=path, listener=screen.listen)

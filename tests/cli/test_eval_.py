@@ -160,6 +160,8 @@ def test_env_05_partial_success_has_an_exit_code_of_its_own(inside: Inside, tmp_
 def test_unknown_split_and_a_run_without_a_final_prompt(inside: Inside, tmp_path: Path) -> None:
     clear(inside("eval", "--split", "tset"), 2, "did you mean 'test'")
     clear(inside("eval", "nothing"), 2, "no run 'nothing'")
+    (tmp_path / "runs" / "r").mkdir(parents=True)
+    (tmp_path / "runs" / "r" / "config.toml").write_text("")
     clear(inside("eval", "r", "--prompt", "x"), 2, "leave out --prompt")
 
 
