@@ -77,13 +77,17 @@ class Budget(_Table):
 
 
 class Limits(_Table):
-    """How a server is treated. Rates per minute; `timeout` is the deadline of one call in seconds."""
+    """How a server is treated. Rates per minute; `timeout` is the deadline of one call in seconds.
+
+    `trim`: an agent leaves out its oldest steps where a prompt does not fit the model's context.
+    """
 
     rpm: int | None = Field(default=None, ge=1)
     tpm: int | None = Field(default=None, ge=1)
     timeout: float = Field(default=120.0, gt=0)
     retries: int = Field(default=2, ge=0)
     max_tokens: int = Field(default=1024, ge=16)
+    trim: bool = False
     base_url: str | None = None
     api_key_env: str | None = None
     replay: bool = False

@@ -78,7 +78,8 @@ def starting_prompts(config: RunConfig, prompt_file: str | Path | None = None) -
 
 
 def make_asker(config: RunConfig, models: Models, prompts: Prompts) -> Asker:
-    return Asker(models, prompts, max_tokens=config.limits.max_tokens)
+    limits = config.limits
+    return Asker(models, prompts, max_tokens=limits.max_tokens, trim=limits.trim, note=models.note)
 
 
 # --- an open run --------------------------------------------------------------------------------------

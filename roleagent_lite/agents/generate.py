@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from roleagent_lite.agents.show import decision_from, predictions_from, select, view_inputs
-from roleagent_lite.ask import Asker
+from roleagent_lite.ask import Answer, Asker
 from roleagent_lite.errors import ReplyError
 from roleagent_lite.types import Decision, PromptSet, View
 
@@ -28,20 +28,34 @@ class GenerateAgent:
         """Raises ReplyError where no usable reply came, and what ends a run."""
         horizon = view.horizon if view.predict and self._predict != "off" else 0
         together = horizon if self._predict == "together" else 0
+        while True:
+            try:
+                answer = await self._asked(view, together)
+                break
+            except ReplyError as error:
+                if error.reason != "context" or not view.history:
+                    raise
+                if not self._asker.trim:
+                    hint = "limits.trim = true lets an agent leave out its oldest steps"
+                    raise ReplyError(error.kind, error.reason, f"{error}; {hint}", error.call_ids) from error
+                view = replace(view, history=view.history[(len(view.history) + 1) // 2 :])
+                self._asker.note("prompts that did not fit the context were sent with a shorter history")
+        decision = decision_from(answer, together)
+        if horizon and not together:
+            decision = await foretell(self._asker, self.prompt_set, view, decision, horizon)
+        return decision
+
+    async def _asked(self, view: View, together: int) -> Answer:
         admissible = view.observation.admissible
-        answer = await self._asker.ask(
+        return await self._asker.ask(
             "act",
             select(self._asker.prompts.module("act"), view_inputs(view)),
             prompt_set=self.prompt_set,
             sample=view.sample,
             temperature=view.temperature,
-            enums={"action": admissible} if admissible else None,
+            enums={"action": admissible} if admissible and not view.observation.open else None,
             counts={"predictions": together},
         )
-        decision = decision_from(answer, together)
-        if horizon and not together:
-            decision = await foretell(self._asker, self.prompt_set, view, decision, horizon)
-        return decision
 
 
 async def foretell(

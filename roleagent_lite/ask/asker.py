@@ -6,7 +6,7 @@ policy, in `lm/`), rendering and reading. Nothing here buys a second reply in si
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -50,10 +50,21 @@ class ByRole(Protocol):
 
 class Asker:
     """`models`: a model a role. `max_tokens`: the limit of a reply where
-    the prompt file states none (`limits.max_tokens`)."""
+    the prompt file states none (`limits.max_tokens`). `trim`, `note`: for agents, which may leave out their
+    oldest steps where a prompt does not fit (`limits.trim`), and say so once to `note`."""
 
-    def __init__(self, models: ByRole, prompts: Prompts, *, max_tokens: int = 1024) -> None:
+    def __init__(
+        self,
+        models: ByRole,
+        prompts: Prompts,
+        *,
+        max_tokens: int = 1024,
+        trim: bool = False,
+        note: Callable[[str], object] | None = None,
+    ) -> None:
         self.max_tokens = max_tokens
+        self.trim = trim
+        self.note = note or (lambda _: None)
         self.models = models
         self.prompts = prompts
         self._wires: dict[int, Wire] = {}

@@ -60,7 +60,10 @@ async def run_evolution(
     A pure function of (seed, replies): rows that `run` holds already are read instead of bought. Raises
     ConfigError for unknown names, and what ends a run: BudgetStop, FatalModelError, a fault of ours.
     """
-    asker = Asker(models, prompts, max_tokens=config.limits.max_tokens)
+    asker = Asker(
+        models, prompts, max_tokens=config.limits.max_tokens, trim=config.limits.trim,
+        note=lambda text: run.record(f"note/{text}", "note", {"text": text}),
+    )  # fmt: skip
     clock, bridge = Clock(), Bridge()
     pool = Pool(run, seed_set, config.evolve.components)
     player = Player(config, run, asker, listener)

@@ -77,10 +77,11 @@ class ProviderModel:
                         response = await self._lm.acall(request=self._typed(request))
             except LMError as error:
                 ours = self._ours(error)
-                if isinstance(ours, UnsupportedRequest):
+                said = _said(error)
+                if dialect.teaches(ours, said):
                     if dialect.body(request, self.name, self.quirks) != sent:
                         continue  # another call learned it meanwhile
-                    note = self.quirks.learn(_said(error), sent)
+                    note = self.quirks.learn(said, sent)
                     if note is not None:
                         self._note(f"{self.name}: {note}")
                         continue

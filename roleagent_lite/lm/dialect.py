@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from roleagent_lite.errors import TransientModelError
+from roleagent_lite.errors import ModelError, TransientModelError, UnsupportedRequest
 from roleagent_lite.lm.faults import Said, said
 from roleagent_lite.lm.thinking import split
 from roleagent_lite.redact import mend
@@ -21,7 +21,7 @@ from roleagent_lite.types import Message, Reply, Request, Usage
 
 _NO_SYSTEM = re.compile(
     r"system (role|message|prompt|instruction)|\brole\b.{0,40}\bsystem|\bsystem\b.{0,40}(not|n't|only)"
-    r"|alternat|\broles? must|conversation roles|developer instruction|consecutive"
+    r"|alternat|\broles? must|conversation roles|developer instruction|consecutive|only\b.{0,40}\broles?\b"
 )
 # Words for the end of a reply that are not simply "stop"; an unknown word is one more for that.
 _FINISH = {
@@ -34,6 +34,10 @@ _FINISH = {
 }  # fmt: skip
 _SCHEMA = re.compile(
     r"response[ _]format|schema|grammar|guided|output_config|structured[ _]output", re.IGNORECASE
+)
+# A 500 of a chat template or of a grammar, not of the server.
+_TEMPLATE = re.compile(
+    r"\brole|template|alternat|json[ _]?schema|guided|grammar|response_format", re.IGNORECASE
 )
 _UNKNOWN = re.compile(r"unsupported|not (supported|permitted|allowed)|unknown|unrecogni[sz]ed|unexpected")
 _THINKING = ("thinking", "reasoning")  # types of content parts
@@ -72,6 +76,13 @@ class Quirks:
             self.system = False
             return "the system text was folded into the first user turn: the server refuses role 'system'"
         return None
+
+
+def teaches(error: ModelError, said: Said) -> bool:
+    """Whether an error may say what a server does not take, so that `Quirks.learn` should look at it."""
+    if isinstance(error, UnsupportedRequest):
+        return True
+    return error.status == 500 and _TEMPLATE.search(said.all) is not None
 
 
 def _names(field: str, text: str) -> bool:
@@ -224,15 +235,18 @@ def join_stream(text: str) -> Mapping[str, Any]:
             continue
         try:
             event = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TransientModelError("stream cut: one of its events is not whole JSON") from None
         if not isinstance(event, Mapping):
             continue
         if event.get("error") or event.get("type") == "error":
             return event if event.get("error") else {"error": event}
         counted = event.get("usage") or counted
-        for choice in event.get("choices") or []:
-            delta = choice.get("delta") or {}
+        choices = event.get("choices")
+        for choice in choices if isinstance(choices, list) else []:
+            delta = choice.get("delta") if isinstance(choice, Mapping) else None
+            if not isinstance(delta, Mapping):
+                delta, choice = {}, choice if isinstance(choice, Mapping) else {}
             for name, pieces in parts.items():
                 piece = delta.get(name)
                 if isinstance(piece, str):

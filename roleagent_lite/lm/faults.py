@@ -60,7 +60,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|h|m|s)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NO_MODEL = re.compile(
     r"model[_ ]not[_ ]found|no such model|unknown model|model\b.{0,80}(not found|does(n't| not) exist)"
-    r"|(invalid|unknown) model|deploymentnotfound|not a valid model",
+    r"|not_found_error model:|(invalid|unknown) model|deploymentnotfound|not a valid model",
     re.IGNORECASE,
 )
 _OVERLOADED = re.compile(
@@ -74,6 +74,9 @@ _STATUS = {
     "request_too_large": 413, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504,
     "overloaded_error": 529,
 }  # fmt: skip
+
+
+_LOOKED_AT = 8_000  # characters of an error; what it says stands at its beginning
 
 
 class Unreachable(TransientModelError):
@@ -96,15 +99,16 @@ class Said:
 
 def read(body: str) -> Said:
     """The error in a body of any of the usual shapes (OpenAI, Anthropic, Ollama, FastAPI, bare text)."""
+    start = body[:_LOOKED_AT]
     try:
-        value: Any = json.loads(body)
-    except ValueError:
-        return Said(plain(body), wait=wait_in(body))
-    return replace(said(value), wait=wait_in(body))
+        return replace(said(json.loads(body)), wait=wait_in(start))
+    except (ValueError, RecursionError):
+        return Said(plain(body), wait=wait_in(start))
 
 
 def plain(text: str) -> str:
     """One line of at most 300 characters, without keys; of a web page its title, else its words."""
+    text = scrub(text)[:_LOOKED_AT]
     if "<" in text and ">" in text:
         title = re.search(r"<title[^>]*>(.*?)</title", text, re.IGNORECASE | re.DOTALL)
         bare = re.sub(r"<(style|script|head)\b.*?</\1\s*>", " ", text, flags=re.IGNORECASE | re.DOTALL)
@@ -138,13 +142,13 @@ def said(value: Any) -> Said:
     more = inner.get("innererror")
     if isinstance(more, Mapping):
         codes.append(more.get("code"))
-    code = " ".join(str(c) for c in codes if c is not None)
-    return Said(plain(str(message)), code, str(inner.get("param") or ""))
+    code = " ".join(str(c)[:200] for c in codes if c is not None)
+    return Said(plain(str(message)), code, str(inner.get("param") or "")[:200])
 
 
 def scrubbed(text: str) -> str:
     """One line of at most 300 characters, without keys."""
-    text = re.sub(r"\s+", " ", scrub(text)).strip()
+    text = re.sub(r"\s+", " ", scrub(text)[:_LOOKED_AT]).strip()
     return text if len(text) <= 300 else text[:299] + "…"
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
-import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -33,10 +32,6 @@ if TYPE_CHECKING:
     import aiohttp
 
 _PAGE = "text/html"
-# A 500 of a chat template or of a grammar, not of the server.
-_TEMPLATE = re.compile(
-    r"\brole|template|alternat|json[ _]?schema|guided|grammar|response_format", re.IGNORECASE
-)
 _HOPS = 4
 _CUT_FROM, _CUT_BY = 8_000, 12  # characters of a prompt, and of it a counted token, that say it was cut
 
@@ -108,10 +103,11 @@ class HttpModel:
                 self._doubt(request, reply)
                 return reply
             error = faults.classify(status, headers, text, self._address, shown(url))
-            if isinstance(error, UnsupportedRequest) or (status == 500 and _TEMPLATE.search(text)):
+            said = faults.read(text)
+            if dialect.teaches(error, said):
                 if dialect.body(request, self.name, self.quirks) != sent:
                     continue  # another call learned it meanwhile
-                note = self.quirks.learn(faults.read(text), sent)
+                note = self.quirks.learn(said, sent)
                 if note is not None:
                     self._note(f"{self.name}: {note}")
                     continue
@@ -126,7 +122,7 @@ class HttpModel:
         else:
             try:
                 value = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 if _PAGE in kind:
                     raise FatalModelError(
                         f"{shown(url)} answers with a web page, not with a model; check limits.base_url"
@@ -177,7 +173,8 @@ class HttpModel:
                 return status, headers, text
             to = urljoin(at, headers.get("Location", ""))
             then, now = urlsplit(at), urlsplit(to)
-            if now.hostname != then.hostname or (then.scheme, now.scheme) == ("https", "http"):
+            safer = (then.scheme, now.scheme, now.hostname) == ("http", "https", then.hostname)
+            if not safer and (now.scheme, now.hostname, now.port) != (then.scheme, then.hostname, then.port):
                 break
             at = to
         raise FatalModelError(
@@ -235,5 +232,5 @@ class HttpModel:
         try:
             rows = json.loads(text)["data"]
             return [str(row["id"]) for row in rows]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise FatalModelError(f"{shown(url)} does not list models") from None

@@ -29,12 +29,16 @@ from roleagent_lite.types import ROLES, Listener, Model, Role
 
 @dataclass(slots=True)
 class Models:
-    """`models[role]` is a Recorder. `notes`: what servers did not take; `prices` by model, None = unknown."""
+    """`models[role]` is a Recorder. `notes`: what servers did not take; `prices` by model, None = unknown.
+
+    `note` keeps one more, in the run as well.
+    """
 
     ledger: Ledger
     by_role: Mapping[Role, Recorder]
     prices: Mapping[str, Price | None]
     notes: list[str] = field(default_factory=list)
+    note: Callable[[str], None] = lambda _: None
 
     def __getitem__(self, role: Role) -> Recorder:
         return self.by_role[role]
@@ -95,7 +99,7 @@ async def open_models(
                 stacks[id(model)], run, ledger,
                 name=model.name, base_url=model.base_url, can_score=model.can_score, counter=counter,
             )  # fmt: skip
-        yield Models(ledger, by_role, prices, notes)
+        yield Models(ledger, by_role, prices, notes, note)
 
 
 _Chosen = tuple[Model, "Price | None", bool]  # model, price, whether rates per minute apply

@@ -51,9 +51,10 @@ class Base:
         modules = self.choosing if self.kind == "choose" else self.modules
         self.prompt_set = own_set(setting, name, modules, base)
         self.model = setting.models["agent"].name if self.asks_model else ""
-        self._asker = Asker(
-            setting.models, setting.prompts, max_tokens=setting.config.limits.max_tokens
-        )  # one for all attempts, for it holds what is made once a model
+        limits, note = setting.config.limits, setting.models.note
+        self._asker = Asker(  # one for all attempts, for it holds what is made once a model
+            setting.models, setting.prompts, max_tokens=limits.max_tokens, trim=limits.trim, note=note
+        )
         setting.run.prompt_sets.put(self.prompt_set)
 
     async def solve(

@@ -71,7 +71,9 @@ class MeteredAsker(Asker):
     """
 
     def __init__(self, inner: Asker, meter: Meter, name: str) -> None:
-        super().__init__(inner.models, inner.prompts, max_tokens=inner.max_tokens)
+        super().__init__(
+            inner.models, inner.prompts, max_tokens=inner.max_tokens, trim=inner.trim, note=inner.note
+        )
         self.meter = meter
         self.name = name
         self._inner = inner

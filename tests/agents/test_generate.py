@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from roleagent_lite.agents.generate import GenerateAgent, Predict
-from roleagent_lite.errors import ReplyError, TransientModelError
-from roleagent_lite.types import Observation, Reply, Request
+from roleagent_lite.errors import ContextTooLong, ReplyError, TransientModelError
+from roleagent_lite.types import Observation, Reply, Request, Step
 from tests.agents.make import SEED, asker, view
 
 
@@ -72,3 +73,36 @@ async def test_free_form_actions_have_no_enum_and_stay_as_written() -> None:
     assert rule.seen[0].schema is not None
     assert "enum" not in rule.seen[0].schema["properties"]["action"]
     assert "Admissible" not in rule.seen[0].messages[-1].content
+
+
+def too_long(limit: int) -> Callable[[Request], str]:
+    """A model whose context holds so many past steps."""
+
+    def rule(request: Request) -> str:
+        if request.messages[-1].content.count("> look") > limit:
+            raise ContextTooLong("too long")
+        return json.dumps({"action": "take key"})
+
+    return rule
+
+
+PAST = tuple(Step(f"seen {n}", "look", f"came {n}") for n in range(5))
+
+
+async def test_net_05_the_oldest_steps_are_left_out_until_the_prompt_fits() -> None:
+    told: list[str] = []
+    one = asker(too_long(1))
+    one.trim, one.note = True, told.append
+    decision = await GenerateAgent(one, SEED).act(view(history=PAST, predict=False))
+    assert decision.action == "take key"
+    assert told == ["prompts that did not fit the context were sent with a shorter history"] * 2  # 5, 2, 1
+
+
+async def test_net_05_what_cannot_be_shortened_and_who_may_not_shorten() -> None:
+    one = asker(too_long(-1))
+    one.trim = True
+    with pytest.raises(ReplyError) as caught:
+        await GenerateAgent(one, SEED).act(view(history=PAST, predict=False))
+    assert caught.value.reason == "context" and "limits.trim" not in str(caught.value)
+    with pytest.raises(ReplyError, match=r"limits\.trim = true"):
+        await GenerateAgent(asker(too_long(1)), SEED).act(view(history=PAST, predict=False))

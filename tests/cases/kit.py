@@ -1,7 +1,8 @@
 """What the field cases share: the toy world played through the whole product against the fake server.
 
-`evaluate` runs the job in the test's process, `command_line` the program in one of its own; both play tasks of
-the toy world (or of another class of `tests.toy`, or of any `module:Class`) with the model that a dialect names.
+`evaluate` runs the job in the test's process, `command_line` the program in one of its own; both play tasks
+of the toy world (or of another class of `tests.toy`, or of any `module:Class`) with the model that a dialect
+names.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import Any
 
 from roleagent_lite import jobs
 from roleagent_lite.agents import make_agent
-from roleagent_lite.ask import Asker, load_prompts
+from roleagent_lite.ask import load_prompts
 from roleagent_lite.config import from_mapping, merge
 from roleagent_lite.lm.pool import open_models
 from roleagent_lite.rollout import Episode, play_many
+from roleagent_lite.session import make_asker
 from roleagent_lite.store import Event, Run
 from roleagent_lite.types import Call, Task, Trajectory
 from tests.fake_server import Answer, FakeServer, Say, Script, Seen
@@ -65,6 +67,7 @@ def of_task(number: int, answer: Answer) -> Script:
 
 def tasks_file(path: Path, count: int = 1, world: str = "Toy", **params: Any) -> Path:
     """`count` tasks `t1`, `t2`, ... of the split test."""
+    path.parent.mkdir(exist_ok=True)
     env = world if ":" in world else f"tests.toy:{world}"
     rows = [
         {"id": f"t{n}", "env": env, "goal": f"Get out of hall number {n}.", "split": "test", "params": params}
@@ -137,7 +140,7 @@ async def foretell(
     task = Task("t1", f"tests.toy:{world}", "Get out of hall number 1.", split="train")
     with Run.create(folder / "run", config) as run:
         async with open_models(config, run) as models:
-            agent = make_agent("generate", Asker(models, prompts), seed, config.wia)
+            agent = make_agent("generate", make_asker(config, models, prompts), seed, config.wia)
             await play_many(
                 agent, [Episode(task, 1, 0, 0.9, predict=True)], run=run, workers=1, model_name="fake"
             )
@@ -174,13 +177,13 @@ def command_line(
     world: str = "Toy",
     model: Sequence[str] = (),
     run: str = "run",
-    **environment: str,
+    env: Mapping[str, str] | None = None,
 ) -> Said:
     """`roleagent-lite eval` on the toy world in a process of its own."""
     tasks_file(folder / "t.jsonl", tasks, world)
     named = list(model) or ["--model", "fake", "--base-url", fake.url]
     words = ["eval", "--tasks", "t.jsonl", *named, "--run", run, *more]
-    return Said(*command(*words, cwd=folder, **environment), folder)
+    return Said(*command(*words, cwd=folder, **(env or {})), folder)
 
 
 def everything(folder: Path) -> str:

@@ -33,6 +33,17 @@ def test_a_bare_well_known_name_finds_its_provider() -> None:
     assert parse("claude-x", Limits(), {"ANTHROPIC_API_KEY": KEY}).provider == "anthropic"
 
 
+@pytest.mark.parametrize(
+    "key", ["sk-тест-0123456789", "two\nlines-0123456", "'quoted-0123456'", "a b-0123456"]
+)
+def test_a_key_that_no_header_carries_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"the key in OPENAI_API_KEY holds .* at position \d+ of \d+"
+    ) as caught:
+        parse("openai/gpt-4o", Limits(), {"OPENAI_API_KEY": key})
+    assert "0123456" not in str(caught.value)
+
+
 def test_net_07_no_key_at_all_is_an_error_before_any_request() -> None:
     with pytest.raises(ConfigError, match=r"no key for model 'openai/gpt-4o': set OPENAI_API_KEY"):
         parse("openai/gpt-4o", Limits(), {})

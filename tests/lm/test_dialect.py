@@ -70,6 +70,17 @@ def test_rep_10_lone_surrogates_are_not_sent() -> None:
         (Said("Invalid value for 'top_k'", "", "top_k"), {}),
         (Said("temperature is fine, top_p is not", "", "top_p"), {}),
         (Said("bad request"), {}),
+        (Said("the temperature of the oven in messages[1] is not allowed"), {}),
+        (Said("`temperature` is deprecated for this model."), {"temperature": False}),
+        (Said("Invalid value", "", "messages"), {}),
+        (Said("This response_format type is unavailable now"), {"schema": False}),
+        (Said("output_config.format: Extra inputs are not permitted"), {"schema": False}),
+        (
+            Said("Extra inputs are not permitted", "", "max_tokens"),
+            {"max_tokens": "max_completion_tokens"},
+        ),
+        (Said("max_tokens is too large", "", "max_tokens"), {}),
+        (Said("Only user and assistant roles are supported!"), {"system": False}),
     ],
 )
 def test_cfg_01_cfg_03_a_400_teaches_only_what_it_is_about(error: Said, changed: dict[str, Any]) -> None:
@@ -126,6 +137,34 @@ def test_rep_08_a_refusal_is_no_data() -> None:
     assert dialect.reply(said("ok", refusal=None), 0).finish == "stop"
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("MAX_TOKENS", "length"), ("model_length", "length"), ("SAFETY", "content_filter"), ("eos", "stop"),
+     (None, "stop"), ("end_turn", "stop"), ("whatever", "stop"), ("refusal", "refusal")],
+)  # fmt: skip
+def test_words_for_the_end_of_a_reply(word: str | None, meant: str) -> None:
+    assert dialect.reply(said("x", word), 0).finish == meant
+
+
+def test_net_03_a_reply_that_an_error_ended_is_cut() -> None:
+    for word in ("error", "abort", "insufficient_system_resource"):
+        with pytest.raises(TransientModelError, match="stream cut"):
+            dialect.reply(said("take key", word), 0)
+
+
+def test_thinking_and_refusals_in_parts_and_calls_in_place_of_text() -> None:
+    nested = {"type": "thinking", "thinking": [{"type": "text", "text": "b"}]}
+    plain = {"type": "text", "text": "X"}
+    reply = dialect.reply(said([{"type": "reasoning", "text": "a"}, nested, plain]), 0)
+    assert (reply.text, reply.reasoning) == ("X", "a\nb")
+    assert dialect.reply(said([{"type": "refusal", "refusal": "No."}]), 0).finish == "refusal"
+    call = {"function": {"name": "act", "arguments": '{"action": "x"}'}}
+    assert dialect.reply(said(None, "tool_calls", tool_calls=[call]), 0).text == '{"action": "x"}'
+    assert dialect.reply(said(None, tool_calls=[call, call]), 0).text == ""
+    assert dialect.reply(said(None, function_call=call["function"]), 0).text == '{"action": "x"}'
+    assert dialect.reply(said("Y", tool_calls=[call]), 0).text == "Y"
+
+
 def test_odd_shapes() -> None:
     assert dialect.reply(said([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), 0).text == "ab"
     assert dialect.reply({"choices": [{"text": "bare", "finish_reason": "stop"}]}, 0).text == "bare"
@@ -144,6 +183,7 @@ def test_odd_shapes() -> None:
         (None, Usage()),
         ({}, Usage()),
         ({"prompt_tokens": None}, Usage()),
+        ({"input_tokens": 7, "output_tokens": 2}, Usage(7, 2)),
         ({"prompt_tokens": "7", "completion_tokens": -1}, Usage()),
         ({"prompt_tokens": True, "completion_tokens": 3}, Usage(output=3)),
         (
@@ -190,4 +230,18 @@ def test_net_03_an_error_event_in_a_stream_is_an_error() -> None:
     assert dialect.join_stream(sse(delta("take"), event))["error"]["type"] == "overloaded_error"
     assert dialect.join_stream(sse({"type": "error", "message": "x"}))["error"]["message"] == "x"
     with pytest.raises(TransientModelError, match="stream cut"):
-        dialect.join_stream("data: {broken\n\ndata: 7\n\n")
+        dialect.join_stream("data: 7\n\n")
+
+
+def test_net_03_an_event_that_cannot_be_read_is_not_skipped() -> None:
+    whole = sse(delta("take"), delta(" key"), delta(None, "stop"))
+    with pytest.raises(TransientModelError, match="not whole JSON"):
+        dialect.join_stream(whole.replace('" key"', '" k'))
+
+
+def test_a_text_with_other_line_ends_stays_whole_in_a_stream() -> None:
+    event = json.dumps(delta("a\u2028b\x85c\x0bd", "stop"), ensure_ascii=False)
+    for end in ("\n\n", "\r\n\r\n"):
+        assert (
+            dialect.reply(dialect.join_stream(f"data: {event}{end}data: [DONE]{end}"), 0).text[0::2] == "abcd"
+        )

@@ -97,6 +97,46 @@ def test_the_server_s_own_troubles_are_transient(status: int) -> None:
     assert type(error(status, "<html><body>Bad gateway</body></html>")) is TransientModelError
 
 
+@pytest.mark.parametrize(
+    ("words", "seconds"),
+    [
+        ("Please try again in 1.5s.", 1.5),
+        ("Please try again in 20ms", 0.02),
+        ("try again in 7m12.5s", 432.5),
+        ("try again in 1h0m30s", 3630.0),
+        ("Please retry after 60 seconds", 60.0),
+        ("retry in 2 minutes", 120.0),
+        ('{"retryDelay": "34s"}', 34.0),
+        ("please try again later", None),
+        ("retried 3 times; wait 10 minutes for the oven", None),
+    ],
+)
+def test_net_01_a_wait_in_words(words: str, seconds: float | None) -> None:
+    assert faults.wait_in(words) == seconds
+    asked = error(429, words).retry_after
+    assert asked == seconds
+    assert error(500, words).retry_after is None, "a server that broke may echo anything"
+
+
+def test_net_01_gemini_s_full_minute_is_no_empty_purse() -> None:
+    words = "You exceeded your current quota, please check your plan and billing details."
+    assert error(429, words).fatal
+    assert not error(429, words + " Please retry in 34.5s.").fatal
+    assert not error(429, words, **{"Retry-After": "3"}).fatal
+    assert error(
+        429, {"error": {"message": words, "code": "insufficient_quota"}}, **{"Retry-After": "3"}
+    ).fatal
+
+
+def test_a_web_page_is_its_title_and_a_422_its_field() -> None:
+    page = "<html><head><title> 502 Bad\nGateway</title><style>a{}</style></head><body>x</body></html>"
+    assert faults.read(page).message == "502 Bad Gateway"
+    assert faults.read("<p>Only <b>words</b></p><script>no()</script>").message == "Only words"
+    row = {"loc": ["body", "seed"], "msg": "Extra inputs are not permitted", "input": "temperature"}
+    said = faults.read(json.dumps({"detail": [row]}))
+    assert said.param == "seed" and "temperature" not in said.message
+
+
 def test_net_09_a_filter_is_neither_a_rate_limit_nor_fatal() -> None:
     azure = {"error": {"code": "content_filter", "message": "triggering Azure's content management policy",
                        "innererror": {"code": "ResponsibleAIPolicyViolation"}}}  # fmt: skip
