@@ -41,6 +41,11 @@ def warning() -> str:
     return str(_file()["about"])
 
 
+def known() -> list[str]:
+    """Names of all tables."""
+    return list(_file()["tables"])
+
+
 def references(names: Sequence[str]) -> list[Reference]:
     """The tables of these names. Raises ConfigError, with the nearest name, for one that is not there."""
     tables = _file()["tables"]

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from roleagent_lite.report.markdown import UNKNOWN, dollars, duration, number, percent, plain, table
-from roleagent_lite.report.reference import Reference, references, warning
+from roleagent_lite.report.reference import Reference, known, references, warning
 from roleagent_lite.stats import (
     Paired,
     Rate,
@@ -80,7 +80,7 @@ def standings(run: Run, types: Mapping[str, str]) -> Standings | None:
         summaries=tuple(summarise(result, types) for result in results),
         pairs=tuple(_pairs(results)),
         unfinished=tuple(name for name in named if name not in scored),
-        references=tuple(references([str(name) for name in event.data.get("reference", ())])),
+        references=tuple(references([n for n in event.data.get("reference", ()) if n in known()])),
     )
 
 

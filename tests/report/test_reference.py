@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from roleagent_lite.content import room
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.report.reference import references, warning
-
-
-def names() -> list[str]:
-    return list(json.loads((room("evals") / "reference.json").read_text(encoding="utf-8"))["tables"])
+from roleagent_lite.report.reference import known, references, warning
 
 
 def test_every_table_has_source_protocol_and_figures_in_percent() -> None:
-    for one in references(names()):
+    for one in references(known()):
         assert one.source.startswith("arXiv ") and one.protocol and one.title
         for row in one.rows:
             figures = [f for f in (row.success, row.score) if f is not None]

@@ -118,6 +118,11 @@ def test_nothing_scored_yet(tmp_path: Path) -> None:
     assert "Not finished: a, b." in text and "Published" not in text
 
 
+def test_a_table_that_this_version_lacks_is_no_fault(tmp_path: Path) -> None:
+    with evaluated(tmp_path / "r", {"a": won(3), "b": won(3)}, reference=["alfworld", "of tomorrow"]) as run:
+        assert "ALFWorld as published" in render(build(run))
+
+
 def test_a_run_that_is_no_evaluation_has_no_standings(tmp_path: Path) -> None:
     with make.whole_run(tmp_path / "r") as run:
         assert build(run).standings is None and build(run).as_data()["suite"] is None
