@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 def splits_of(run: Run) -> dict[str, int]:
     """How many tasks of each split the run has; a split without any is left out. {} before its start."""
+    from roleagent_lite.report.shapes import checked
+
     start = run.events.get("start")
+    start = checked(start) if start is not None else None
     counts = dict(start.data.get("counts") or {}) if start is not None else {}
     return {split: int(n) for split, n in counts.items() if n}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.price import FREE
+from roleagent_lite.report.shapes import checked
 from roleagent_lite.stats import wilson
 from roleagent_lite.store import Event, Run
 from roleagent_lite.tasksets import family_of
@@ -174,7 +175,7 @@ class Facts:
 
 def _events(events: Iterable[Event]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for event in events:
+    for event in map(checked, events):
         found.setdefault(event.kind, []).append({"key": event.key, **event.data})
     return found
 
@@ -188,7 +189,7 @@ def _spend(run: Run) -> list[Spend]:
         key = (call.request.role, call.model)
         seconds[key] += call.reply.seconds  # type: ignore[assignment]
         paid[call.model] = paid.get(call.model, False) or call.reply.usage.dollars != 0.0
-    for event in run.dispatched:
+    for event in map(checked, run.dispatched):
         if event.kind == "failed":
             failed[(str(event.data.get("role")), str(event.data.get("model")))] += 1
     ledger = Ledger(run.config.budget)

@@ -23,7 +23,7 @@ def spend_table(facts: Facts) -> str:
     """Calls, tokens and dollars by role and model; what is unknown is called unknown."""
     rows = [
         [
-            s.role,
+            plain(s.role),
             code(s.model),
             calls_words(s),
             count(s.input, s.unknown_tokens, s.calls),
