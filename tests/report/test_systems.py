@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ SUITE: dict[str, Any] = {
 
 
 def evaluated(
-    path: Path, ends: dict[str, Sequence[Outcome]], usage: Usage | None = None, **suite: Any
+    path: Path, ends: Mapping[str, Sequence[Outcome]], usage: Usage | None = None, **suite: Any
 ) -> Run:
     """A run in which each system ended its tasks so, one entry a task (or a task and repetition)."""
     run = make.new_run(path)

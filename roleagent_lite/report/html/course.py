@@ -19,6 +19,7 @@ from roleagent_lite.report.course import (
     type_shares,
 )
 from roleagent_lite.report.gather import Facts, Tally
+from roleagent_lite.report.html.naming import labels
 from roleagent_lite.report.html.piece import (
     Cell,
     Markup,
@@ -35,7 +36,6 @@ from roleagent_lite.report.html.piece import (
     text_cell,
 )
 from roleagent_lite.report.html.plots import Bar, bar_plot, line_plot, stack_plot
-from roleagent_lite.report.html.success import labels
 from roleagent_lite.report.svg import Point, Series
 from roleagent_lite.report.write import Report
 

@@ -17,7 +17,9 @@ from importlib.resources import files
 import roleagent_lite.report.html.course as course
 import roleagent_lite.report.html.means as means
 import roleagent_lite.report.html.success as success
+import roleagent_lite.report.html.systems as systems
 from roleagent_lite.report.html.episodes import MOST_BYTES, Episodes
+from roleagent_lite.report.html.naming import labels
 from roleagent_lite.report.html.piece import Markup, esc, join, tag
 from roleagent_lite.report.write import Report
 
@@ -154,9 +156,11 @@ def _list_place(kind: str) -> Markup:
 
 
 def sections(report: Report) -> list[Section]:
-    """Every tab of a run's report."""
+    """Every tab of a run's report; that on systems where several were evaluated."""
+    suite = report.standings
     return [
         Section("overview", "Overview", success.overview(report)),
+        *([Section("systems", "Systems", systems.systems(suite))] if suite is not None else []),
         Section("results", "Results", success.results(report)),
         Section("tasks", "Tasks", _list_place("tasks")),
         Section("episodes", "Episodes", _list_place("episodes")),
@@ -171,7 +175,7 @@ def sections(report: Report) -> list[Section]:
 
 def document(report: Report, most: int = MOST_BYTES) -> Iterator[str]:
     """The page in pieces, so that it is never whole in memory; at most `most` bytes of steps are in it."""
-    episodes = Episodes(report.run, success.labels(report), most)
+    episodes = Episodes(report.run, labels(report), most)
     yield head(f"{report.name} – roleagent-lite")
     state = "" if report.facts.finished else "partial"
     yield frame(report.name, "Run", state, sections(report))

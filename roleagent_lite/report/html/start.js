@@ -7,12 +7,12 @@ async function follow() {
   const [name, ...rest] = location.hash.slice(1).split("&");
   const said = new Map([name, ...rest].filter((p) => p.includes("=")).map((p) => [p.slice(0, p.indexOf("=")), p.slice(p.indexOf("=") + 1)]));
   const read = (key) => { try { return decodeURIComponent(said.get(key) || ""); } catch { return ""; } };
-  if (said.has("t")) {
+  if (said.has("t") && list) {
     const row = byId.get(read("t"));
     if (row) await showEpisode(row);
     else {
       showPanel($("episodes"));
-      $("episodes-words").textContent = `No episode ${read("t")} in this run. ${list ? list.words : ""}`;
+      $("episodes-words").textContent = `No episode ${read("t")} in this run. ${list.words}`;
     }
     return;
   }

@@ -5,15 +5,14 @@ Owns their tables and plots. Leaves out counting (gather), the verdict's words (
 
 from __future__ import annotations
 
-from collections import Counter
-
 from roleagent_lite.report.course import success_series
-from roleagent_lite.report.gather import Share, Tally
+from roleagent_lite.report.gather import Share
+from roleagent_lite.report.html import endings, systems
+from roleagent_lite.report.html.naming import labels, ordered
 from roleagent_lite.report.html.piece import (
     SHARE_HEAD,
     Cell,
     Markup,
-    code_cell,
     join,
     number_cell,
     paragraphs,
@@ -24,7 +23,8 @@ from roleagent_lite.report.html.piece import (
     text_cell,
 )
 from roleagent_lite.report.html.plots import Spot, line_plot, spot_plot
-from roleagent_lite.report.results import MEANING, SPLITS, headline_parts, name_of
+from roleagent_lite.report.results import headline_parts
+from roleagent_lite.report.systems import Standings
 from roleagent_lite.report.write import TRAINING, Report
 from roleagent_lite.types import Result
 
@@ -37,24 +37,6 @@ USED = (
     "not say."
 )
 WORDS = {"test": "sealed test", "dev": "dev", "train": "training"}
-
-
-def labels(report: Report) -> dict[str, str]:
-    """What each prompt set is called: seed, final, the system that played it, or the start of its id."""
-    systems: dict[str, str] = {}
-    for result in report.run.results:
-        for ids in result.trajectories.values():
-            for one in ids:
-                parts = one.split("/", 2)
-                if len(parts) == 3:
-                    systems.setdefault(parts[1], result.system)
-    known = {p for p, _ in report.facts.tallies} | set(report.prompts)
-    out = {}
-    for p in sorted(known):
-        name = name_of(p, report.facts)
-        # In an evaluation of several systems "seed" would name only one of them.
-        out[p] = systems[p[:8]] if p[:8] in systems and systems[p[:8]] not in ("seed", "best") else name
-    return out
 
 
 def headline(report: Report) -> Markup:
@@ -98,6 +80,11 @@ def cards(report: Report) -> Markup:
                 f"p = {pair.p:.3f}, {pair.test}",
             ),
         ]
+    elif report.standings is not None:
+        for one in report.standings.summaries[:7]:
+            rate = one.rate
+            got = Share(round((rate.mean or 0.0) * rate.n), rate.n, rate.mean, rate.low, rate.high)
+            out.append(_share_card(one.system, got))
     else:
         names = labels(report)
         for (prompt_set, split), tally in list(facts.tallies.items())[:4]:
@@ -109,19 +96,12 @@ def cards(report: Report) -> Markup:
     return tag("dl", *out, class_="cards") if out else Markup("")
 
 
-def _ordered(report: Report, split: str) -> list[Tally]:
-    order = {"seed": 0, "seed (kept)": 0, "final": 1}
-    names = labels(report)
-    found = [t for (_, s), t in report.facts.tallies.items() if s == split]
-    return sorted(found, key=lambda t: (order.get(names[t.prompt_set], 2), t.first_round, t.prompt_set))
-
-
 def systems_table(report: Report, splits: tuple[str, ...] = ("test", "dev", "train")) -> Markup:
     """Each prompt set on each split, with 95 % Wilson intervals; errors shown left out and as 0."""
     names = labels(report)
     rows = []
     for split in splits:
-        for t in _ordered(report, split):
+        for t in ordered(report, split):
             rows.append(
                 [
                     text_cell(names[t.prompt_set]),
@@ -206,6 +186,9 @@ def results_table(report: Report) -> Markup:
 
 def cost_plot(report: Report) -> Markup:
     """Success against cost, one spot a scored system: dollars where known, else tokens, else calls."""
+    if report.standings is not None:
+        found = report.standings.summaries
+        return systems.cost_plot(found, [one.system for one in found])
     scored = [r for r in report.run.results if r.mean is not None and episodes_of(r)]
     for unit, of in (
         ("dollars an episode", lambda r: r.usage.dollars or None),
@@ -237,87 +220,8 @@ def learning_plot(report: Report) -> Markup:
     return line_plot("Learning: success by round, with 95 % intervals", "round", "solved", series)
 
 
-def type_tables(report: Report) -> Markup:
-    """By split and task type, one column a prompt; a split with one type is left out."""
-    names = labels(report)
-    out = []
-    for split, words in SPLITS:
-        tallies = _ordered(report, split)[:8]
-        columns = [t.by_type(report.facts.task_types) for t in tallies]
-        kinds = sorted({k for c in columns for k in c})
-        if len(kinds) < 2:
-            continue
-        rows = []
-        for kind in kinds:
-            row = [text_cell(kind)]
-            for column in columns:
-                row += share_cells(column[kind])[:2] if kind in column else [Cell("none"), Cell("")]
-            rows.append(row)
-        head = ["task type"] + [h for t in tallies for h in (names[t.prompt_set], "95 % interval")]
-        out.append(table(f"By task type: {words}", head, rows))
-    return join(out)
-
-
-def outcome_table(report: Report) -> Markup:
-    facts = report.facts
-    splits = [s for s, _ in SPLITS if s in facts.outcomes]
-    total: Counter[tuple[str, str]] = Counter()
-    for split in splits:
-        total.update(facts.outcomes[split])
-    order = list(MEANING)
-    keys = sorted(total, key=lambda k: (order.index(k[0]) if k[0] in order else 9, -total[k], k[1]))
-    rows = [
-        [
-            text_cell(kind.replace("_", " ")),
-            text_cell(reason or "–", 90),
-            *(number_cell(facts.outcomes[s][(kind, reason)]) for s in splits),
-            text_cell(MEANING.get(kind, "")),
-        ]
-        for kind, reason in keys
-    ]
-    return table("How episodes ended", ["ended", "reason", *splits, "in the mean"], rows)
-
-
-def moves_table(report: Report) -> Markup:
-    rows = []
-    for split, words in SPLITS:
-        m = report.facts.moves.get(split)
-        if m is None:
-            continue
-        unasked = split != "train" and m.without_prediction == m.steps
-        empty = (
-            Cell("not asked for")
-            if unasked
-            else percent_cell(m.without_prediction / m.steps if m.steps else None, 1)
-        )
-        rows.append(
-            [
-                text_cell(words),
-                number_cell(m.steps),
-                number_cell(m.invalid),
-                percent_cell(m.invalid / m.steps if m.steps else None, 1),
-                empty,
-            ]
-        )
-    return table("Moves", ["split", "steps", "not admissible", "share", "without a prediction"], rows)
-
-
-def arms_table(report: Report) -> Markup:
-    if len(report.facts.arms) < 2:
-        return Markup("")
-    rows = [[text_cell(arm), *share_cells(t.success)] for arm, t in sorted(report.facts.arms.items())]
-    return table("Experience in the prompt, on training tasks", ["arm", *SHARE_HEAD], rows)
-
-
-def remarks(report: Report) -> Markup:
-    """Notes of the run and its first infrastructure errors."""
-    parts = []
-    if report.facts.notes:
-        parts += [tag("h3", "Notes"), tag("ul", *(tag("li", n[:600]) for n in report.facts.notes[:50]))]
-    if report.facts.errors:
-        lines = (tag("li", code_cell(e, 300).show) for e in report.facts.errors)
-        parts += [tag("h3", "The first episodes that broke off"), tag("ul", *lines)]
-    return join(parts)
+def _evaluated(found: Standings) -> Markup:
+    return systems.summary_table("Systems", found.summaries, [one.system for one in found.summaries])
 
 
 def overview(report: Report) -> Markup:
@@ -328,7 +232,7 @@ def overview(report: Report) -> Markup:
         [
             cards(report),
             headline(report),
-            systems_table(report, splits),
+            systems_table(report, splits) if report.standings is None else _evaluated(report.standings),
             tag("div", *plots, class_="plots") if plots else "",
         ]
     )
@@ -337,12 +241,12 @@ def overview(report: Report) -> Markup:
 def results(report: Report) -> Markup:
     """All tables on success."""
     found = [
-        results_table(report),
+        results_table(report) if report.standings is None else "",
         systems_table(report),
-        type_tables(report),
-        outcome_table(report),
-        moves_table(report),
-        arms_table(report),
-        remarks(report),
+        endings.type_tables(report),
+        endings.outcome_table(report),
+        endings.moves_table(report),
+        endings.arms_table(report),
+        endings.remarks(report),
     ]
     return join(found) if any(found) else paragraphs(["No episode has been played yet."])

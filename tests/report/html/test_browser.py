@@ -11,13 +11,16 @@ from urllib.parse import quote
 
 import pytest
 
+from roleagent_lite.evals.compare import compare
 from roleagent_lite.report.html import episodes
+from roleagent_lite.report.html.comparison import write_comparison
 from roleagent_lite.report.html.page import document
 from roleagent_lite.report.html.write import save, write_html
 from roleagent_lite.report.write import build
-from roleagent_lite.types import PromptSet, Result, Step, Usage
+from roleagent_lite.types import Step
 from tests.browser import Browser, Page, find
 from tests.report import make
+from tests.report.test_systems import evaluated, won
 
 pytestmark = [
     pytest.mark.browser,
@@ -332,29 +335,33 @@ def test_partial_and_empty_runs_open(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_an_evaluation_of_several_systems(browser: Browser, tmp_path: Path) -> None:
-    with make.new_run(tmp_path / "eval") as run:
-        for k, name in enumerate(("random", "prompt", "react", "role-agent")):
-            prompts = PromptSet(f"{name[:5]}{k}xxxxxx", {})
-            played = [
-                make.episode(make.task(i), prompts, make.SOLVED if i <= k else make.LOST) for i in range(6)
-            ]
-            make.play(run, *played, tasks=[make.task(i) for i in range(6)])
-            scores = {t.task: (float(t.solved),) for t in played}
-            ids = {t.task: (t.id,) for t in played}
-            usage = Usage(100 * (k + 1), 10, dollars=0.01 * (k + 1))
-            mean = (k + 1) / 6
-            run.results.put(
-                Result("quick", name, scores, mean, 0.1, 0.9, 6, usage, trajectories=ids, calls=12)
-            )
+    ends = {name: won(2 * k + 1) for k, name in enumerate(("random", "prompt", "react", "role-agent"))}
+    with evaluated(tmp_path / "eval", ends) as run:
         run.record("finished", "finished", {})
     tab = browser.page()
     tab.open(write_html(tmp_path / "eval").as_uri())
     assert tab.js("document.querySelectorAll('#overview figure .legend li').length") == 4
-    tab.click("#tab-results")
-    assert tab.js("document.querySelector('#results table').tBodies[0].rows.length") == 4
-    assert {"random", "prompt", "react", "role-agent"} <= set(tab.texts("#results tbody th"))
+    tab.click("#tab-systems")
+    assert tab.js("document.querySelector('#systems table').tBodies[0].rows.length") == 4
+    assert {"random", "prompt", "react", "role-agent"} <= set(tab.texts("#systems tbody th"))
     tab.click("#tab-tasks")
     assert "random 1/1" in tab.text("#tasks-list tbody tr")
+    assert tab.said == []
+
+
+def test_a_comparison_leads_to_the_episodes_of_both_runs(browser: Browser, tmp_path: Path) -> None:
+    for name, n in (("first", 2), ("second", 10)):
+        evaluated(tmp_path / name, {"react": won(n)}).close()
+        write_html(tmp_path / name)
+    found = compare(tmp_path / "first", tmp_path / "second")
+    tab = browser.page()
+    tab.open(write_comparison(found, tmp_path / "compare.html").as_uri() + "#t=x")
+    assert tab.texts("main h2") == ["Overview"]
+    tab.click("#tab-differing")
+    tab.js("document.querySelector('#differing tbody a').click()")
+    tab.wait("document.querySelector('#viewer[open]') && document.documentElement.dataset.ready === 'true'")
+    assert tab.js("location.pathname").endswith("first/report.html")
+    assert tab.text("#viewer-title").startswith(found.pairs[0].gained[0].first_trajectory)
     assert tab.said == []
 
 

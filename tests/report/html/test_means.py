@@ -26,7 +26,7 @@ def test_no_call_is_said_in_words(tmp_path: Path) -> None:
 
 def test_damaged_sessions_are_unknown(tmp_path: Path) -> None:
     with make.new_run(tmp_path / "r") as run:
-        run.record("session/1", "session", {"seconds": "soon"})
+        run.record("session/1", "session", {})
         text = means.cost(build(run))
     assert text.count(">unknown<") == 3
 

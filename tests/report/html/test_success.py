@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roleagent_lite.report.html import success
 from roleagent_lite.report.write import build
-from roleagent_lite.types import PromptSet, Result, Usage
+from roleagent_lite.types import Result, Usage
 from tests.report import make
 
 
@@ -31,19 +31,6 @@ def test_partial_runs_show_what_there_is(tmp_path: Path) -> None:
         text = words(success.overview(build(run)))
     assert "Partial: this run is not finished." in text and "sealed test" not in text
     assert "seed, training 50 % 4 of 8" in text
-
-
-def test_prompts_are_named_by_what_they_are(tmp_path: Path) -> None:
-    other = PromptSet("react0000000", {})
-    with make.whole_run(tmp_path / "r") as run:
-        assert success.labels(build(run)) == {make.SEED.id: "seed", make.CHILD.id: "final"}
-        make.play(run, make.episode(make.task(1), other, round=9))
-        assert success.labels(build(run))[other.id] == "react000"
-        row = Result(
-            "s", "react", {"test1": (1.0,)}, 1.0, 0.2, 1.0, 1, trajectories={"test1": ("9/react000/test1#0",)}
-        )
-        run.results.put(row)
-        assert success.labels(build(run))[other.id] == "react"
 
 
 def scored(system: str, mean: float | None, usage: Usage, calls: int | None = 12) -> Result:
@@ -82,30 +69,6 @@ def test_learning_curves_need_two_points(tmp_path: Path) -> None:
         assert "training: the parent" in success.learning_plot(build(run))
     with make.new_run(tmp_path / "one") as run:
         assert success.learning_plot(build(run)) == ""
-
-
-def test_types_splits_endings_and_moves(tmp_path: Path) -> None:
-    with make.whole_run(tmp_path / "r") as run:
-        make.play(
-            run,
-            make.episode(make.task(99), make.SEED, make.BROKEN, round=9, error="E: <b>"),
-            tasks=[make.task(99)],
-        )
-        run.record("note/1", "note", {"text": "a <note>"})
-        text = success.results(build(run))
-    seen = words(text)
-    assert "By task type: sealed test tasks" in seen and "By task type: dev tasks" in seen
-    assert "failed step_limit" in seen and "infrastructure error provider" in seen
-    assert "E: &lt;b&gt;" in text and "a &lt;note&gt;" in text
-    assert "sealed test tasks" in seen and "not admissible" in seen
-    assert "Training rows are over the tasks" in seen
-
-
-def test_arms_are_compared_where_there_are_two(tmp_path: Path) -> None:
-    with make.whole_run(tmp_path / "r") as run:
-        assert success.arms_table(build(run)) == ""
-        make.play(run, make.episode(make.task(1, "train"), make.SEED, arm="trace", round=7))
-        assert "trace" in success.arms_table(build(run))
 
 
 def test_nothing_played_is_said(tmp_path: Path) -> None:
