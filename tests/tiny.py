@@ -81,12 +81,15 @@ def save_model(
 ) -> Path:
     """A tokenizer and a random model of two layers in `folder`. Needs torch and transformers."""
     import torch
-    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+    from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, logging
+
+    logging.disable_progress_bar()
 
     save_tokenizer(folder)
     vocabulary = tokenizer_json().get_vocab_size()
     torch.manual_seed(seed)
-    ends = {"bos_token_id": 3, "eos_token_id": 2, "pad_token_id": 4}
+    # Wide first weights: with the usual ones so small a model can hardly prefer any token to another.
+    ends = {"bos_token_id": 3, "eos_token_id": 2, "pad_token_id": 4, "initializer_range": 0.2}
     if kind == "gpt2":
         model = GPT2LMHeadModel(
             GPT2Config(vocab_size=vocabulary, n_embd=hidden, n_layer=2, n_head=2, n_positions=512, **ends)

@@ -11,6 +11,8 @@ from roleagent_lite.cli.settings import AsJson, RunArgument, Runs
 
 if TYPE_CHECKING:
     from roleagent_lite.distill.prepare import Prepared
+    from roleagent_lite.distill.tokenizer import Tokenizer
+    from roleagent_lite.types import Progress
 
 RecipeName = Annotated[str, typer.Option("--recipe", help="A shipped recipe or a TOML file.")]
 Out = Annotated[
@@ -29,29 +31,68 @@ def command(
     runs: Runs = Path("runs"),
     json: AsJson = False,
 ) -> None:
-    """Turn a run's training episodes into samples, and train an adapter on them."""
-    from roleagent_lite.cli.border import tell
-    from roleagent_lite.cli.output import emit, find_run
-    from roleagent_lite.distill import dump
+    """Train an adapter on a run's training episodes; the same command goes on after an interruption."""
+    from roleagent_lite.cli.border import ending_on_signals, tell
+    from roleagent_lite.cli.output import find_run
     from roleagent_lite.distill.prepare import prepare
     from roleagent_lite.distill.recipe import load_recipe
     from roleagent_lite.distill.tokenizer import open_tokenizer
-    from roleagent_lite.errors import ConfigError
     from roleagent_lite.store import Run
 
     plan = load_recipe(recipe)
     path = find_run(run, runs)
     if not dry_run:
-        raise ConfigError("training is not part of this version yet; look at the samples with --dry-run")
+        from roleagent_lite.distill.stack import device_for
+
+        device_for(plan)  # what is missing is said before anything loads
     with Run.open(path) as opened:
         tokenizer = open_tokenizer(plan.model)
         prepared = prepare(opened, plan, tokenizer)
     folder = out or path / "distill" / plan.name
-    dump.write(prepared, tokenizer, folder)
     for warning in prepared.report.warnings:
         tell(f"warning: {warning}")
+    if dry_run:
+        _show(prepared, tokenizer, folder, json)
+    else:
+        ending_on_signals()
+        _train(prepared, tokenizer, folder, json)
+
+
+def _show(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) -> None:
+    from roleagent_lite.cli.output import emit
+    from roleagent_lite.distill import dump
+
+    dump.write(prepared, tokenizer, folder)
     emit({"out": str(folder), **dump.summary(prepared, tokenizer)}, _words(prepared, folder), json)
     prepared.check()
+
+
+def _train(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) -> None:
+    from roleagent_lite.cli.border import tell
+    from roleagent_lite.cli.output import emit, table
+    from roleagent_lite.distill.job import distill
+    from roleagent_lite.errors import RoleAgentError
+
+    def hear(progress: Progress) -> None:
+        count = f" {progress.done}/{progress.total}" if progress.total else ""
+        tell(f"{progress.stage}{count}: {progress.note}")
+
+    told = distill(prepared, tokenizer, folder, hear)
+    for warning in told["warnings"]:
+        if warning not in prepared.report.warnings:
+            tell(f"warning: {warning}")
+    rows = [
+        ("method", told["method"]),
+        ("trained with", f"{told['backend']} on {told['device']}"),
+        ("reference", told["reference"]),
+        ("steps", f"{told['steps']} of {told['of']}"),
+        ("adapter", told["adapter"]),
+    ]
+    emit(told, table(("what", ""), rows), json)
+    if told["stopped"]:
+        raise RoleAgentError(
+            f"training stopped: {told['stopped']}; the last good adapter is {told['adapter']}"
+        )
 
 
 def _words(prepared: Prepared, folder: Path) -> str:

@@ -62,8 +62,10 @@ def surrogate(ratios: Tensor, advantages: Tensor, low: float, high: float) -> Te
 
 
 def k3(logps: Tensor, reference: Tensor) -> Tensor:
-    """exp(d) - d - 1 with d = log pi_ref - log pi_theta, a token: never negative, unbiased, low in
-    variance."""
+    """exp(d) - d - 1 with d = log pi_ref - log pi_theta, a token: never negative, unbiased, low in variance.
+
+    Not weighted by the importance ratio, as in the paper; TRL 1.14 weights it unless told otherwise.
+    """
     d = reference - logps
     return d.exp() - d - 1.0
 

@@ -71,15 +71,17 @@ class Loss(_Table):
     """The objective (paper Eq. 9, Table 5). normalise: see `loss.NORMALISERS`.
 
     kl: weight of the k3 divergence from the policy that training started from. max_kl: mean divergence a
-    token (nats) above which training stops; a half of it is warned of. updates: optimiser steps on the
-    samples of one reading of the old log-probabilities. prediction: weight of the cross-entropy on prediction
-    tokens whose alignment was at least `matched`.
+    token (nats) above which training stops; half of it is warned of. old: the policy of the importance ratio:
+    `recorded` log-probabilities, the `start` of this training, or `auto`: recorded ones where every sample
+    has them from this very model. prediction: weight of the cross-entropy on prediction tokens whose
+    alignment was at least `matched`.
     """
 
     clip_low: float = Field(default=0.2, gt=0, lt=1)
     clip_high: float = Field(default=0.28, gt=0)
     kl: float = Field(default=1e-3, ge=0)
     max_kl: float = Field(default=1.0, gt=0)
+    old: Literal["auto", "recorded", "start"] = "auto"
     normalise: Literal["grpo", "dr_grpo", "mean"] = "grpo"
     length: int = Field(default=256, ge=1)  # what dr_grpo divides by, in tokens a sample
     no_signal: Literal["drop", "keep"] = "drop"

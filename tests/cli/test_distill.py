@@ -9,7 +9,7 @@ import pytest
 
 from tests import tiny
 from tests.cli.conftest import Inside
-from tests.cli.make import clear, cli
+from tests.cli.make import ROOT, clear, cli
 from tests.distill import make
 
 BROKEN = "raise RuntimeError('this installation is broken')\n"
@@ -72,11 +72,48 @@ def test_mod_01_the_dry_run_needs_neither_torch_nor_transformers(here: Path, bro
     for name in ("torch", "transformers", "peft", "unsloth"):
         missing = f"raise ModuleNotFoundError(\"No module named '{name}'\", name='{name}')\n"
         (here / f"{name}.py").write_text(BROKEN if broken else missing, encoding="utf-8")
-    from tests.cli.make import ROOT
-
     env = {"PYTHONPATH": f"{here}:{ROOT}"}
     done = cli("distill", "r", "--recipe", "mine.toml", "--dry-run", cwd=here, env=env)
     assert done.returncode == 0, done.stderr
     assert (here / "runs/r/distill/mine/samples.jsonl").is_file()
     for words in (("--help",), ("distill", "--help"), ("runs",)):
         assert cli(*words, cwd=here, env=env).returncode == 0
+    refused = cli("distill", "r", "--recipe", "mine.toml", cwd=here, env=env)
+    clear(refused, 2, "roleagent-lite[distill]", "does not load" if broken else "the package 'torch'")
+    assert not (here / "runs/r/distill/mine/checkpoints").exists()
+
+
+def test_mod_01_the_plain_back_end_trains_and_says_so(here: Path, inside: Inside) -> None:
+    pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
+    tiny.save_model(here / "model")
+    (here / "mine.toml").write_text(
+        'model = "model"\n[adapter]\nrank = 2\n[train]\nbatch = 2\nepochs = 2\n', encoding="utf-8"
+    )
+    done = inside("distill", "r", "--recipe", "mine.toml")
+    assert done.returncode == 0, done.stderr
+    assert "transformers and peft on cpu" in done.stdout and "2 of 2" in done.stdout
+    assert "train 2/2: loss" in done.stderr and "warning: 1 of 2 groups without signal" in done.stderr
+    assert (here / "runs/r/distill/mine/adapter/adapter_model.safetensors").is_file()
+    again = json.loads(inside("distill", "r", "--recipe", "mine.toml", "--json").stdout)
+    assert again["steps"] == 2 and again["method"] == "advantage-weighted fine-tuning"
+
+
+def test_mod_01_a_recipe_for_a_card_says_so_before_anything_loads(
+    here: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch", reason="needs the distill extra", exc_type=ImportError)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (here / "mine.toml").write_text('model = "nowhere/at all"\ndevice = "cuda"\n', encoding="utf-8")
+    clear(inside("distill", "r", "--recipe", "mine.toml"), 2, "recipe 'mine' needs a CUDA card")
+
+
+def test_training_that_stops_says_what_is_kept(
+    here: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"stopped": "the loss of step 3 is nan", "adapter": "A", "warnings": ["KL"], "steps": 1, "of": 9}
+    told |= dict.fromkeys(("method", "backend", "device", "reference"), "x")
+    monkeypatch.setattr("roleagent_lite.distill.stack.device_for", lambda plan: "cpu")
+    monkeypatch.setattr("roleagent_lite.distill.job.distill", lambda *_: told)
+    done = inside("distill", "r", "--recipe", "mine.toml")
+    assert done.returncode == 1 and "warning: KL" in done.stderr
+    assert "training stopped: the loss of step 3 is nan; the last good adapter is A" in done.stderr

@@ -1,0 +1,169 @@
+"""Offline GRPO: the clipped objective on a run's stored groups, each step with its own advantage.
+
+Owns the old and reference log-probabilities of every sample, read once before the first update, the staleness
+of recorded ones, and the limit on the divergence. Leaves out the formulas (loss.py) and the loop (train.py).
+
+The importance ratio stands against the log-probabilities that were recorded with the replies, where every
+sample has them from this very model. Else the old policy is the one that training starts from: then the ratio
+is 1 at first and nothing corrects for who played, so it is called advantage-weighted fine-tuning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roleagent_lite.distill.loss import Totals, cross_entropy, policy_loss
+from roleagent_lite.distill.policy import Policy, Rows
+from roleagent_lite.distill.recipe import Loss, Recipe
+from roleagent_lite.distill.stack import load
+from roleagent_lite.distill.tokens import Tokens
+from roleagent_lite.errors import ConfigError
+
+GRPO, WEIGHTED = "GRPO", "advantage-weighted fine-tuning"
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    """How far recorded log-probabilities are from those of the starting policy, over all trained tokens.
+
+    tokens; difference: mean |log pi_start - log pi_recorded| (nats); kl: mean k3 of recorded from start;
+    outside: share of tokens whose ratio is beyond the clip before the first update.
+    """
+
+    tokens: int
+    difference: float
+    kl: float
+    outside: float
+
+
+class Offline:
+    """The objective. `name` says what it may be called; `kl_at_start` is the mean divergence a token before
+    the first update (it must be about 0: else the reference is the wrong one)."""
+
+    def __init__(
+        self, settings: Loss, old: Mapping[str, Any], reference: Mapping[str, Any], name: str
+    ) -> None:
+        self.settings = settings
+        self.name = name
+        self.staleness: Staleness | None = None
+        self.kl_at_start = 0.0
+        self._old = old
+        self._reference = reference
+        self._warned = False
+        self.warnings: list[str] = []
+
+    @classmethod
+    def prepare(cls, policy: Policy, rows: Sequence[Tokens], recipe: Recipe, played_by: str) -> Offline:
+        """Reads the log-probabilities of all samples. `played_by`: the name under which a run knows the
+        recipe's model; recorded values of other models are not of this policy.
+
+        Raises ConfigError where the recipe demands recorded log-probabilities and not all samples have them.
+        """
+        start = {t.sample.id: _fixed(policy, t, reference=False) for t in rows}
+        # Without a weight the divergence is still watched, for it is what max_kl limits.
+        reference = {t.sample.id: _fixed(policy, t, reference=True) for t in rows}
+        recorded = _recorded(rows, recipe.loss.old, played_by, policy)
+        found = cls(
+            recipe.loss, recorded if recorded is not None else start, reference,
+            GRPO if recorded is not None else WEIGHTED,
+        )  # fmt: skip
+        found.kl_at_start = _mean_k3(start, reference)
+        if recorded is not None:
+            found.staleness = _staleness(start, recorded, recipe.loss)
+        return found
+
+    def loss(self, policy: Policy, batch: Sequence[Tokens], totals: Totals) -> tuple[Any, dict[str, float]]:
+        rows = policy.rows(batch)
+        logps = policy.logps(rows)
+        parts = policy_loss(
+            logps, _placed(self._old, batch, rows), _placed(self._reference, batch, rows), rows.mask,
+            rows.advantages, totals, low=self.settings.clip_low, high=self.settings.clip_high,
+            kl=self.settings.kl, normalise=self.settings.normalise,
+        )  # fmt: skip
+        loss, told = parts.loss, {}
+        if self.settings.prediction and totals.predicted:
+            foretold = cross_entropy(logps, rows.predicted, totals.predicted)
+            loss = loss + self.settings.prediction * foretold
+            told["prediction"] = float(foretold.detach())
+        return loss, {
+            "tokens": float(rows.mask.sum()), "kl": float(parts.kl), "clipped": float(parts.clipped),
+            "ratio": float(parts.ratio), **told,
+        }  # fmt: skip
+
+    def report(self, sums: Mapping[str, float], totals: Totals) -> dict[str, float]:
+        """kl: mean k3 a token (nats); clipped: share of tokens at which the clip held; ratio: mean."""
+        count = max(totals.tokens, 1)
+        means = {name: sums[name] / count for name in ("kl", "clipped", "ratio")}
+        extra = {"prediction": sums["prediction"]} if "prediction" in sums else {}
+        return {"tokens": sums["tokens"], **means, **extra}
+
+    def limit(self, report: Mapping[str, float]) -> str:
+        kl, most = report["kl"], self.settings.max_kl
+        where = (
+            f"at step {int(report['step']) + 1} the divergence from the reference is {kl:.3g} nats a token"
+        )
+        if kl > most:
+            return f"{where}, more than loss.max_kl {most:g}"
+        if kl > most / 2 and not self._warned:
+            self._warned = True
+            self.warnings.append(f"{where}; training stops above loss.max_kl {most:g}")
+        return ""
+
+
+def _fixed(policy: Policy, tokens: Tokens, reference: bool) -> Any:
+    """log p of the reply's tokens, on the CPU, without gradient."""
+    rows = policy.rows([tokens])
+    return (policy.reference_logps(rows) if reference else policy.fixed_logps(rows))[0].cpu()
+
+
+def _placed(known: Mapping[str, Any], batch: Sequence[Tokens], rows: Rows) -> Any:
+    """The values of each row's reply at its place in the batch (B, T); 0 elsewhere, where the mask is 0."""
+    out = rows.mask.new_zeros(rows.mask.shape)
+    first = rows.ids.shape[1] - rows.mask.shape[1]  # position of column 0
+    for number, tokens in enumerate(batch):
+        at = tokens.start - first
+        out[number, at : at + len(tokens.ids) - tokens.start] = known[tokens.sample.id].to(out.device)
+    return out
+
+
+def _recorded(rows: Sequence[Tokens], wanted: str, played_by: str, policy: Policy) -> dict[str, Any] | None:
+    """Recorded log-probabilities by sample; None where the starting policy stands for the old one."""
+    torch = load("torch")
+    lacking = [t for t in rows if t.logprobs is None or t.sample.model != played_by]
+    if wanted == "start" or (wanted == "auto" and lacking):
+        return None
+    if lacking and wanted == "recorded":
+        raise ConfigError(
+            f'loss.old is "recorded", but {len(lacking)} of {len(rows)} samples have no log-probabilities '
+            f"of the model '{played_by}' (first: {lacking[0].sample.id}, played by "
+            f"'{lacking[0].sample.model}'); "
+            'take loss.old = "start"'
+        )
+    return {t.sample.id: torch.tensor(t.logprobs, dtype=torch.float32) for t in rows}
+
+
+def _mean_k3(policy: Mapping[str, Any], reference: Mapping[str, Any]) -> float:
+    from roleagent_lite.distill.loss import k3
+
+    total = sum(float(k3(policy[name], reference[name]).sum()) for name in policy)
+    return total / max(sum(int(v.numel()) for v in policy.values()), 1)
+
+
+def _staleness(start: Mapping[str, Any], recorded: Mapping[str, Any], settings: Loss) -> Staleness:
+    low, high = math.log(1 - settings.clip_low), math.log(1 + settings.clip_high)
+    count = outside = 0
+    difference = 0.0
+    for name, values in recorded.items():
+        d = start[name] - values
+        count += d.numel()
+        difference += float(d.abs().sum())
+        outside += int(((d < low) | (d > high)).sum())
+    return Staleness(
+        tokens=count,
+        difference=difference / max(count, 1),
+        kl=_mean_k3(start, recorded),
+        outside=outside / max(count, 1),
+    )

@@ -1,0 +1,96 @@
+"""The job `distill`: prepared samples in, an adapter out, with what was done written beside it.
+
+Owns the order of a training (check, load, read log-probabilities, train, write) and `train.json`. Leaves out
+each of these steps, and the command line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from roleagent_lite.distill.grpo import Offline
+from roleagent_lite.distill.policy import Policy, open_policy
+from roleagent_lite.distill.prepare import Prepared
+from roleagent_lite.distill.recipe import Recipe
+from roleagent_lite.distill.sft import Imitation
+from roleagent_lite.distill.stack import device_for
+from roleagent_lite.distill.tokenizer import Tokenizer
+from roleagent_lite.distill.tokens import Tokens
+from roleagent_lite.distill.train import Objective, Trained, Trainer
+from roleagent_lite.errors import RoleAgentError
+from roleagent_lite.types import Listener
+
+# May change between a kill and a resume: none of it changes what a step does.
+_FREE = {"name", "about", "train.epochs", "train.steps", "train.checkpoint_every", "loss.max_kl"}
+
+
+def _imitation(policy: Policy, rows: Sequence[Tokens], recipe: Recipe, played_by: str) -> Objective:
+    return Imitation()
+
+
+def _offline(policy: Policy, rows: Sequence[Tokens], recipe: Recipe, played_by: str) -> Objective:
+    return Offline.prepare(policy, rows, recipe, played_by)
+
+
+METHODS: dict[str, Callable[[Policy, Sequence[Tokens], Recipe, str], Objective]] = {
+    "sft": _imitation,
+    "grpo": _offline,
+}
+
+
+def distill(
+    prepared: Prepared, tokenizer: Tokenizer, out: Path, listener: Listener | None = None
+) -> dict[str, Any]:
+    """Trains the recipe's adapter on `prepared` in the folder `out`; what `train.json` then says.
+
+    Called again after a kill, it goes on from the newest checkpoint. Raises RoleAgentError where there is
+    nothing to train on, before any weights are loaded; ConfigError and MissingExtra as `open_policy`.
+    """
+    prepared.check()
+    recipe = prepared.recipe
+    device_for(recipe)
+    rows = prepared.usable
+    policy = open_policy(recipe, tokenizer.pad_id, listener)
+    objective = METHODS[recipe.method](policy, rows, recipe, tokenizer.name)
+    trained = Trainer(policy, objective, recipe, out, identity(recipe, rows)).run(rows, listener)
+    told = _told(prepared, policy, objective, trained)
+    try:
+        (out / "train.json").write_text(
+            json.dumps(told, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
+        )
+    except OSError as error:
+        raise RoleAgentError(f"cannot write {out / 'train.json'}: {error.strerror}") from None
+    return told
+
+
+def identity(recipe: Recipe, rows: Sequence[Tokens]) -> dict[str, Any]:
+    """What two sessions of one training must share: the settings that matter, and the samples' digest."""
+    plain = json.loads(recipe.model_dump_json())
+    flat: dict[str, Any] = {}
+    for key, value in plain.items():
+        flat |= {f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
+    digest = hashlib.sha256()
+    for row in rows:
+        body = [row.sample.id, row.ids, row.start, row.predicted, row.sample.advantage]
+        digest.update(json.dumps(body).encode())
+    return {k: v for k, v in flat.items() if k not in _FREE} | {"samples": digest.hexdigest()[:16]}
+
+
+def _told(prepared: Prepared, policy: Policy, objective: Objective, trained: Trained) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "method": objective.name, "backend": "transformers and peft", "device": policy.device,
+        "reference": policy.reference, "steps": trained.steps, "of": trained.total,
+        "stopped": trained.stopped, "adapter": str(trained.adapter), "last": dict(trained.last), "samples": prepared.report.used,
+        "recipe": prepared.recipe.model_dump(mode="json"),
+    }  # fmt: skip
+    warnings = [*prepared.report.warnings, *policy.warnings]
+    if isinstance(objective, Offline):
+        warnings += objective.warnings
+        told["kl_at_start"] = objective.kl_at_start
+        told["staleness"] = asdict(objective.staleness) if objective.staleness else None
+    return told | {"warnings": warnings}

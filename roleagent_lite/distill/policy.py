@@ -1,0 +1,132 @@
+"""The model in training: base, adapter and tokenizer on one device, and the log-probabilities it gives.
+
+The plain back end, transformers and peft: anywhere torch runs. Owns loading in the right number type and the
+forward pass on a right-padded batch. Leaves out losses, optimiser and files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from roleagent_lite.distill import lora
+from roleagent_lite.distill.loss import token_logps
+from roleagent_lite.distill.recipe import Recipe
+from roleagent_lite.distill.stack import device_for, load
+from roleagent_lite.distill.tokens import Tokens, collate
+from roleagent_lite.distill.weights import model_folder
+from roleagent_lite.errors import ConfigError
+from roleagent_lite.types import Listener, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A batch on the device. All but `advantages` (B,) are (B, T) over the T positions that any row trains;
+    mask and predicted: 1.0 on trained tokens and on those of true predictions."""
+
+    ids: Any
+    attention: Any
+    targets: Any
+    mask: Any
+    predicted: Any
+    advantages: Any
+
+
+class Policy:
+    """`reference`: what the divergence is measured from, in words. `warnings`: what loading had to say."""
+
+    def __init__(
+        self, model: Any, *, device: str, pad_id: int, reference: str, warnings: Sequence[str] = ()
+    ) -> None:
+        self.model = model
+        self.device = device
+        self.pad_id = pad_id
+        self.reference = reference
+        self.warnings = list(warnings)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return lora.trained(self.model)
+
+    def rows(self, batch: Sequence[Tokens]) -> Rows:
+        """`batch` right-padded and on the device; T reaches back to the earliest reply of the batch."""
+        torch = load("torch")
+        plain = collate(batch, self.pad_id)
+        width = len(plain.ids[0])
+        keep = max(width - min(t.start for t in batch), 1)
+
+        def tensor(values: Any, kind: Any) -> Any:
+            return torch.tensor(values, dtype=kind, device=self.device)
+
+        ids = tensor(plain.ids, torch.long)
+        return Rows(
+            ids=ids,
+            attention=tensor(plain.attention, torch.long),
+            targets=ids[:, -keep:],
+            mask=tensor(plain.mask, torch.float32)[:, -keep:],
+            predicted=tensor(plain.predicted, torch.float32)[:, -keep:],
+            advantages=tensor(plain.advantages, torch.float32),
+        )
+
+    def logps(self, rows: Rows) -> Any:
+        """log p of each target (B, T), nats, float32, with gradient where it is enabled."""
+        keep = rows.targets.shape[1]
+        logits = self.model(
+            input_ids=rows.ids, attention_mask=rows.attention, logits_to_keep=keep + 1, use_cache=False
+        ).logits
+        return token_logps(logits[:, -keep - 1 : -1], rows.targets)
+
+    def fixed_logps(self, rows: Rows) -> Any:
+        """As `logps`, of the policy as it is, without gradient and dropout."""
+        torch = load("torch")
+        was = self.model.training
+        self.model.eval()
+        try:
+            with torch.no_grad():
+                return self.logps(rows)
+        finally:
+            self.model.train(was)
+
+    def reference_logps(self, rows: Rows) -> Any:
+        """As `fixed_logps`, of the policy that training started from."""
+        with self._at_the_start():
+            return self.fixed_logps(rows)
+
+    @contextlib.contextmanager
+    def _at_the_start(self) -> Iterator[None]:
+        if lora.FROZEN not in self.model.peft_config:
+            with self.model.disable_adapter():
+                yield
+            return
+        self.model.set_adapter(lora.FROZEN)
+        try:
+            yield
+        finally:
+            self.model.set_adapter(lora.TRAINED)  # makes it trainable again, and the other not
+
+
+def open_policy(recipe: Recipe, pad_id: int, listener: Listener | None = None) -> Policy:
+    """The recipe's model with its adapter, ready to train.
+
+    Raises MissingExtra without the libraries, ConfigError before anything loads where the device cannot do
+    what the recipe says, and for adapters that do not fit.
+    """
+    device = device_for(recipe)
+    torch, transformers = load("torch"), load("transformers")
+    load("peft")
+    transformers.utils.logging.disable_progress_bar()
+    folder = model_folder(recipe.model, listener)
+    if listener is not None:
+        listener(Progress("load", note=f"{recipe.model} with transformers and peft on {device}"))
+    try:
+        base = transformers.AutoModelForCausalLM.from_pretrained(
+            str(folder), dtype=getattr(torch, recipe.train.dtype)
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"cannot load the model in {folder}: {str(error).splitlines()[0][:300]}") from None
+    torch.manual_seed(recipe.train.seed)  # the adapter's first weights are drawn
+    base.to(device)
+    model, reference, warnings = lora.attach(base, recipe.adapter)
+    return Policy(model, device=device, pad_id=pad_id, reference=reference, warnings=warnings)

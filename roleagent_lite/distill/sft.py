@@ -1,0 +1,30 @@
+"""Imitation: cross-entropy on the replies of solved, well-foretold episodes.
+
+Owns the objective. Which episodes may be imitated says `samples.imitable`; the loop is train.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from roleagent_lite.distill.loss import Totals, cross_entropy
+from roleagent_lite.distill.policy import Policy
+from roleagent_lite.distill.tokens import Tokens
+
+
+class Imitation:
+    """Mean of -log p over the reply tokens of the whole update (nats a token); advantages play no part."""
+
+    name = "supervised fine-tuning"
+
+    def loss(self, policy: Policy, batch: Sequence[Tokens], totals: Totals) -> tuple[Any, dict[str, float]]:
+        rows = policy.rows(batch)
+        loss = cross_entropy(policy.logps(rows), rows.mask, totals.tokens)
+        return loss, {"tokens": float(rows.mask.sum())}
+
+    def report(self, sums: Mapping[str, float], totals: Totals) -> dict[str, float]:
+        return {"tokens": sums["tokens"]}
+
+    def limit(self, report: Mapping[str, float]) -> str:
+        return ""

@@ -1,0 +1,75 @@
+"""policy: log-probabilities of the right tokens, whatever the batch around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
+
+import torch
+
+from roleagent_lite.errors import ConfigError
+from tests.distill import local
+
+
+def test_log_probabilities_are_those_of_each_reply_token() -> None:
+    made = local.policy(local.recipe())
+    rows = local.rows()
+    batch = made.rows(rows)
+    found = made.fixed_logps(batch)
+    first = batch.ids.shape[1] - batch.mask.shape[1]
+    for number, tokens in enumerate(rows):
+        with torch.no_grad():
+            logits = made.model(input_ids=torch.tensor([tokens.ids])).logits[0]
+        by_hand = [
+            float(logits[k - 1].log_softmax(-1)[tokens.ids[k]]) for k in range(tokens.start, len(tokens.ids))
+        ]
+        at = tokens.start - first
+        assert found[number, at : at + len(by_hand)].tolist() == pytest.approx(by_hand, abs=1e-5)
+        mask = batch.mask[number].tolist()
+        assert mask == [0.0] * at + [1.0] * len(by_hand) + [0.0] * (len(mask) - at - len(by_hand))
+
+
+def test_a_batch_changes_nothing() -> None:
+    made = local.policy(local.recipe())
+    rows = local.rows()
+    together = made.rows(rows)
+    found = made.fixed_logps(together)
+    first = together.ids.shape[1] - together.mask.shape[1]
+    for number, tokens in enumerate(rows):
+        alone = made.fixed_logps(made.rows([tokens]))[0]
+        at = tokens.start - first
+        assert found[number, at : at + len(alone)].tolist() == pytest.approx(alone.tolist(), abs=1e-5)
+
+
+def test_a_new_adapter_changes_nothing_and_is_seeded() -> None:
+    made = local.policy(local.recipe())
+    batch = made.rows(local.rows())
+    assert torch.equal(made.fixed_logps(batch), made.reference_logps(batch))
+    again, other = local.policy(local.recipe()), local.policy(local.recipe(train={"seed": 1}))
+    same = [
+        torch.equal(a, b) for a, b in zip(made.parameters.values(), again.parameters.values(), strict=True)
+    ]
+    assert all(same)
+    assert not all(
+        torch.equal(a, b) for a, b in zip(made.parameters.values(), other.parameters.values(), strict=True)
+    )
+    assert "adapter off" in made.reference and made.device == "cpu"
+
+
+def test_fixed_log_probabilities_have_no_gradient_and_no_dropout() -> None:
+    made = local.policy(local.recipe(adapter={"dropout": 0.5}))
+    local.disturb(made)
+    batch = made.rows(local.rows())
+    made.model.train()
+    first = made.fixed_logps(batch)
+    assert torch.equal(first, made.fixed_logps(batch)) and not first.requires_grad
+    assert made.model.training and not torch.equal(made.logps(batch), first)
+
+
+def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "no-such-kind"}', encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot load the model in"):
+        local.policy(local.recipe(model=str(tmp_path)))
