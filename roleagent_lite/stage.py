@@ -170,6 +170,7 @@ class Stage:
         """
         before = self.seen
         action, allowed = admitted(decision.action, before.admissible)
+        allowed = allowed or before.open
         if not action:
             raise ReplyError("bad_format", "empty action", "the agent gave no action", decision.call_ids)
         came = await self._step(action)

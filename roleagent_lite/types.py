@@ -109,9 +109,9 @@ class Call:
 class Outcome:
     """How an episode ended.
 
-    solved; failed (lost, step_limit, loop; ended by the one who plays: budget, gave_up); bad_format (no
-    usable reply after the re-ask): these three teach, the last two count 0. cut_off (max_tokens, context, refused, filtered): counts 0, does not
-    teach. infrastructure_error: left out of the mean, shown again as 0.
+    solved; failed (lost, step_limit, loop; ended by its player: budget, gave_up); bad_format (no usable reply
+    after the re-ask): these teach, the last two count 0. cut_off (max_tokens, context, refused, filtered):
+    counts 0, does not teach. infrastructure_error: left out of the mean, shown again as 0.
     """
 
     kind: Kind
@@ -289,18 +289,17 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """`admissible` empty = free-form actions; `state_key`: equal key means same true state."""
+    """No `admissible` = free-form actions; equal `state_key` = same true state; `open`: others may do too."""
 
     text: str
     admissible: tuple[str, ...] = ()
     state_key: str | None = None
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """`done` = terminated by the environment. Truncation (the step limit) is the rollout's, not its.
-
-    `valid` False: the action was not admissible and changed nothing."""
+    """`done`: the environment ended it (a step limit is the rollout's); not `valid`: it changed nothing."""
 
     observation: Observation
     reward: float

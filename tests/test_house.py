@@ -25,7 +25,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "torch": ("distill", "embed"), "transformers": ("distill", "embed"),
     "peft": ("distill",), "unsloth": ("distill",), "safetensors": ("distill",),
     "tokenizers": ("distill.tokenizer",), "jinja2": ("distill.chat",), "rich": ("cli",), "typer": ("cli",), "cydifflib": ("wia",),
-    "gymnasium": ("envs.gymnasium",), "scipy": ("stats",), "statsmodels": ("stats",),
+    "gymnasium": ("envs.gymnasium",), "rapidfuzz": ("envs.webshop",), "spacy": ("envs.webshop",),
+    "scipy": ("stats",), "statsmodels": ("stats",),
 }  # fmt: skip
 # On floor 1 there is an order of its own; every other room knows only lower floors and itself.
 BASEMENT = ["redact", "config", "content", "tasksets", "table", "store", "stats", "memory", "lm", "embed"]

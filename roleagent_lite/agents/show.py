@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from roleagent_lite.ask import Answer, PromptFile
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.types import Decision, Step, View
 
@@ -75,6 +76,15 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[^\W\d_]+", text.lower())) - {"goal"}
 
 
+def actions(view: View) -> str:
+    """The listed actions, one a line; where any other may be given, also the forms that the world knows."""
+    lines = list(view.observation.admissible)
+    forms = registry.spec(view.task.env).vocabulary if view.observation.open or not lines else ""
+    if forms:
+        lines.append(f"or: {forms}" if lines else forms)
+    return "\n".join(lines)
+
+
 def view_inputs(view: View) -> dict[str, str]:
     """All inputs that a prompt file of an acting module may name."""
     return {
@@ -83,7 +93,7 @@ def view_inputs(view: View) -> dict[str, str]:
         "history": history(view.history),
         "log": log(view),
         "observation": view.observation.text,
-        "actions": "\n".join(view.observation.admissible),
+        "actions": actions(view),
         "note": view.note,
     }
 

@@ -68,8 +68,24 @@ def _gym(name: str) -> EnvSpec:
     return EnvSpec(name, partial(gym.Gym, name), partial(gym.limit, name))
 
 
-_OWN: Mapping[str, Callable[[], EnvSpec]] = {"household": _household, "household:alfworld": _alfworld}
-_FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {"gym:": _gym}  # what follows the colon is theirs
+def _webshop(name: str = "webshop") -> EnvSpec:
+    from roleagent_lite.envs.webshop import env
+
+    tasks = partial(env.sessions, name) if name != "webshop" else None
+    return EnvSpec(
+        name, partial(env.WebShop, name), env.limit, 2, env.VOCABULARY, True, True, tasks=tasks
+    )  # fmt: skip
+
+
+_OWN: Mapping[str, Callable[[], EnvSpec]] = {
+    "household": _household,
+    "household:alfworld": _alfworld,
+    "webshop": _webshop,
+}
+_FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {  # what follows the colon is theirs
+    "gym:": _gym,
+    "webshop:": _webshop,
+}
 _registered: dict[str, EnvSpec] = {}
 
 

@@ -29,7 +29,7 @@ class Direct:
             prompt_set=self.prompt_set,
             sample=view.sample,
             temperature=view.temperature,
-            enums={"action": admissible} if admissible else None,
+            enums={"action": admissible} if admissible and not view.observation.open else None,
             counts={"thought": 0, "predictions": 0},
         )
         return decision_from(answer, 0)

@@ -13,7 +13,7 @@ PAPER = {
     "household": """repetitive_exploration wrong_target_location wrong_receptacle premature_give_up
         missing_precondition repeated_failed_action navigation_loop entity_confusion wrong_object_interaction
         exhaustive_exploration_failure action_format_error""",
-    "shopping": """irrelevant_query wrong_product_selection wrong_attribute_selection
+    "webshop": """irrelevant_query wrong_product_selection wrong_attribute_selection
         missing_attribute_selection premature_purchase excessive_browsing repeated_query navigation_error
         price_constraint_violation action_format_error premature_termination""",
     "search": """wrong_answer insufficient_retrieval irrelevant_retrieval_query repeated_retrieval_query
