@@ -85,8 +85,8 @@ def _told(prepared: Prepared, policy: Policy, objective: Objective, trained: Tra
     told: dict[str, Any] = {
         "method": objective.name, "backend": "transformers and peft", "device": policy.device,
         "reference": policy.reference, "steps": trained.steps, "of": trained.total,
-        "stopped": trained.stopped, "adapter": str(trained.adapter), "last": dict(trained.last), "samples": prepared.report.used,
-        "recipe": prepared.recipe.model_dump(mode="json"),
+        "stopped": trained.stopped, "adapter": str(trained.adapter), "last": dict(trained.last),
+        "samples": prepared.report.used, "recipe": prepared.recipe.model_dump(mode="json"),
     }  # fmt: skip
     warnings = [*prepared.report.warnings, *policy.warnings]
     if isinstance(objective, Offline):

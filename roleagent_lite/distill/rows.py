@@ -56,16 +56,16 @@ def read(run: Run) -> tuple[list[Trajectory], list[Dropped]]:
 
 
 def _raw(run: Run) -> Iterator[tuple[str, dict[str, Any]]]:
-    known = set(run.trajectories.keys())
-    if not known:
+    """Rows as they stand: the table itself would refuse NaN, and its row could not be counted."""
+    if not len(run.trajectories):
         return
+    found: dict[str, dict[str, Any]] = {}
     with run.trajectories.path.open("rb") as file:
         for line in file:
-            if not line.endswith(b"\n"):  # the torn end of a kill
-                return
-            record = json.loads(line)
-            if record["key"] in known and isinstance(record["row"], dict):
-                yield record["key"], record["row"]
+            if line.endswith(b"\n"):  # else the torn end of a kill
+                record = json.loads(line)
+                found[record["key"]] = record["row"]
+    yield from found.items()
 
 
 def _rewards(row: Mapping[str, Any]) -> Iterator[tuple[str, object]]:

@@ -12,7 +12,6 @@ behind it. Nothing is rendered again from history: a sample's messages are those
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -161,11 +160,6 @@ def _check(credit: Credit, trajectory: Trajectory) -> None:
         raise RoleAgentError(
             f"trajectory {trajectory.id}: its credit has {len(credit.advantage)} advantages for "
             f"{len(trajectory.steps)} steps; delete its line in credits.jsonl to have it computed again"
-        )
-    bad = [v for v in (*credit.advantage, *credit.reward) if not math.isfinite(v)]
-    if bad:
-        raise RoleAgentError(
-            f"trajectory {trajectory.id}: its credit holds {bad[0]}; advantages must be finite"
         )
 
 

@@ -91,7 +91,7 @@ def rewrite(run: Run, rollout: int, **fields: Any) -> None:
         record = json.loads(line)
         if record["row"]["rollout"] == rollout:
             record["row"] = {k: v for k, v in {**record["row"], **fields}.items() if v is not ...}
-        lines.append(json.dumps(record))
+        lines.append(json.dumps(record, separators=(",", ":")))
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

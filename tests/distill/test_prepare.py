@@ -75,9 +75,7 @@ def test_a_run_without_samples_says_why(run: Run, tokenizer: Tokenizer) -> None:
     with pytest.raises(RoleAgentError, match=r"training episodes give no sample$"):
         prepared(run, tokenizer).check()
     make.episode(run, "a", 0, True, steps=[make.step("look")])
-    with pytest.raises(
-        RoleAgentError, match=r"give no sample \(1 x no call: the action was not a model's\\)"
-    ):
+    with pytest.raises(RoleAgentError, match=r"give no sample \(1 x no call: the action was not a model's\)"):
         prepared(run, tokenizer).check()
 
 

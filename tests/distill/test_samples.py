@@ -100,7 +100,7 @@ def test_stored_credits_are_used_and_rubbish_in_them_is_named(run: Run) -> None:
     run.credits.path.write_text(
         text.replace(f'"advantage":[{value}]', '"advantage":[Infinity]'), encoding="utf-8"
     )
-    with pytest.raises(RoleAgentError, match=r"trajectory 1/seed0000/a#0: its credit holds inf"):
+    with pytest.raises(RoleAgentError, match=r"credits\.jsonl line 1 is damaged \(Infinity is no number\)"):
         collect(make.again(run))
     run.credits.path.write_text(text.replace(f'"advantage":[{value}]', '"advantage":[]'), encoding="utf-8")
     with pytest.raises(RoleAgentError, match="0 advantages for 1 steps"):
