@@ -223,7 +223,7 @@ def command(
         "resume": resume, "replay": replay,
     }  # fmt: skip
     path, settings, how = asked(run, runs, flags, given, limit)
-    with watched("eval", path, settings) as screen:
+    with watched("eval", path, settings, how.get("suite")) as screen:
         from roleagent_lite.jobs import evaluate, evaluate_suite
 
         if "suite" in how:

@@ -20,6 +20,7 @@ from roleagent_lite.cli.output import dollars, emit, interval, resuming, table
 if TYPE_CHECKING:
     from roleagent_lite.cli.progress import Screen
     from roleagent_lite.config import RunConfig
+    from roleagent_lite.evals.suite import Suite
 
 _NAMES = {"test": "sealed test", "dev": "dev", "train": "training"}
 
@@ -35,7 +36,7 @@ def key_hint(config: RunConfig) -> str | None:
 
 
 @contextmanager
-def watched(job: str, path: Path, config: RunConfig) -> Iterator[Screen]:
+def watched(job: str, path: Path, config: RunConfig, suite: Suite | None = None) -> Iterator[Screen]:
     """Progress on standard error while the job runs; an interrupt says how to go on, a stop where it got to.
 
     Raises Interrupted for Ctrl-C and SIGTERM, and whatever the job raises.
@@ -50,7 +51,7 @@ def watched(job: str, path: Path, config: RunConfig) -> Iterator[Screen]:
     if hint:
         border.tell(hint)
     again = resuming(job, path)
-    trust.announce(config, border.tell)
+    trust.announce(config, border.tell, suite)
     try:
         with Screen() as screen:
             screen.first = partial(trust.remember, path)
@@ -135,7 +136,8 @@ def cost(spend: list[dict[str, Any]]) -> str:
     money = sum(s["unknown_dollars"] for s in spend)
     known = dollars(sum(s["dollars"] for s in spend)) if money < calls else "dollars unknown"
     sent, cached, got = (sum(s[k] for s in spend) for k in ("input", "cached", "output"))
-    line = f"{calls:,} calls, {sent:,} tokens in ({cached:,} cached), {got:,} out, {known}"
+    counted = f"{sent:,} tokens in ({cached:,} cached), {got:,} out, " if tokens < calls or sent + got else ""
+    line = f"{calls:,} calls, {counted}{known}"
     line += f"; tokens unknown for {tokens} calls" if tokens else ""
     return line + (f"; price unknown for {money} calls" if 0 < money < calls else "")
 

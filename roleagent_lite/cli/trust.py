@@ -24,6 +24,7 @@ import typer
 
 if TYPE_CHECKING:
     from roleagent_lite.config import RunConfig
+    from roleagent_lite.evals.suite import Suite
 
 Trust = Annotated[
     bool,
@@ -60,21 +61,25 @@ def begun_here(run: Path) -> bool:
         return False
 
 
-def code_of(config: RunConfig) -> list[str]:
-    """What Python code the settings name, in words: the agent, the environments of the task file, and games
-    that the original engine would evaluate. Imports none of it."""
+def code_of(config: RunConfig, suite: Suite | None = None) -> list[str]:
+    """What Python code the settings name, in words: the agent, a suite's systems, the environments of the
+    task files, and games that the original engine would evaluate. Imports none of it."""
     from roleagent_lite.errors import ConfigError
     from roleagent_lite.tasksets import load_tasks
 
     found = [f"the agent {config.agent}"] if ":" in config.agent else []
-    try:
-        tasks = load_tasks(config.tasks)
-    except ConfigError:  # the job says so itself, in its place
-        return found
-    for env in sorted({t.env for t in tasks}):
-        games = any(t.env == env and "game" in t.params for t in tasks)
-        if ":" in env and (env != "household:alfworld" or games):
-            found.append(f"the environment {env} (named in {config.tasks})")
+    if suite is not None:
+        own = [name for name in suite.systems if ":" in name and not name.startswith("role-agent:")]
+        found += [f"the system {name}" for name in own]
+    for file in [config.tasks] if suite is None else [one.tasks for one in suite.sets]:
+        try:
+            tasks = load_tasks(file)
+        except ConfigError:  # the job says so itself, in its place
+            continue
+        for env in sorted({t.env for t in tasks}):
+            games = any(t.env == env and "game" in t.params for t in tasks)
+            if ":" in env and (env != "household:alfworld" or games):
+                found.append(f"the environment {env} (named in {file})")
     return found
 
 
@@ -99,6 +104,7 @@ def vet(run: Path, flags: Mapping[str, Any], trusted: bool) -> None:
 
     flags: what the command line itself names; it counts as the user's word.
     """
+    from roleagent_lite.cli.suite import of_run
     from roleagent_lite.config import load
     from roleagent_lite.errors import ConfigError
     from roleagent_lite.redact import register_url
@@ -111,7 +117,7 @@ def vet(run: Path, flags: Mapping[str, Any], trusted: bool) -> None:
     own = {name: flags[name] for name in ("agent", "model", "tasks") if flags.get(name) is not None}
     limits = {name: flags[name] for name in ("base_url", "api_key_env") if flags.get(name) is not None}
     config = config.model_copy(update={**own, "limits": config.limits.model_copy(update=limits)})
-    named = [w for w in code_of(config) if not (own.get("agent") and w.startswith("the agent"))]
+    named = [w for w in code_of(config, of_run(run)) if not (own.get("agent") and w.startswith("the agent"))]
     named = [w for w in named if not (own.get("tasks") and w.startswith("the environment"))]
     named += [
         w for w in servers_of(config) if not (limits and "base_url" in limits and w.startswith("the server"))
@@ -123,8 +129,8 @@ def vet(run: Path, flags: Mapping[str, Any], trusted: bool) -> None:
         )
 
 
-def announce(config: RunConfig, tell: Callable[[str], None]) -> None:
+def announce(config: RunConfig, tell: Callable[[str], None], suite: Suite | None = None) -> None:
     """Tell the user what code of others is about to be imported, before it is."""
-    found = code_of(config)
+    found = code_of(config, suite)
     if found:
         tell(f"runs Python code: {'; '.join(found)}")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from roleagent_lite import redact
-from roleagent_lite.cli.settings import nested, parse_sets, resolve
+from roleagent_lite.cli.main import app
+from roleagent_lite.cli.settings import _PLACES, FLAGS, nested, parse_sets, resolve, taking
+from roleagent_lite.config import RunConfig
 from roleagent_lite.errors import ConfigError
+from roleagent_lite.session import settings as settings_of
 
 
 def test_sets_are_read_as_toml_where_they_are() -> None:
@@ -75,3 +81,49 @@ def test_acc_07_a_key_inside_a_url_is_remembered() -> None:
     resolve(None, None, {"base_url": "http://me:pass-word-77@127.0.0.1:1/v1", "model": "m"})
     assert redact.scrub("see pass-word-77") == "see [key]"
     redact._secrets.discard("pass-word-77")
+
+
+# --- flags that commands share ---
+
+
+def help_of(name: str) -> str:
+    done = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "400"})
+    assert done.exit_code == 0
+    return " ".join(done.output.split())  # whatever the width
+
+
+@pytest.mark.parametrize("name", ["evolve", "eval"])
+def test_help_names_the_defaults_that_hold(name: str) -> None:
+    text, config = help_of(name), RunConfig()
+    small = settings_of({"model": "embedded"})
+    for flag, default in {
+        "--model": config.model, "--tasks": config.tasks, "--agent": config.agent, "--seed": config.seed,
+        "--prompts": f"{config.prompts}, {small.prompts} for the embedded model",
+        "--workers": f"{config.workers}, {small.workers} for the embedded model",
+    }.items():  # fmt: skip
+        said = text.partition(f" {flag} <")[2].partition("]")[0]
+        assert said.endswith(f"[default: ({default})"), flag
+    assert (config.budget.max_usd, config.budget.max_calls, config.limits.rpm, config.limits.tpm) == (
+        None,
+    ) * 4
+    assert text.count("[default: (no cap)]") == 2 and text.count("[default: (no limit)]") >= 2
+
+
+def test_evolve_names_its_rounds() -> None:
+    rounds = (RunConfig().evolve.rounds, settings_of({"model": "embedded"}).evolve.rounds)
+    assert f"[default: ({rounds[0]}, {rounds[1]} for the embedded model)]" in help_of("evolve")
+
+
+def test_every_shared_flag_has_its_place_and_reaches_its_command() -> None:
+    assert set(FLAGS) <= {*_PLACES, "env"}
+    heard: dict[str, Any] = {}
+
+    @taking("env", "agent_model")
+    def command(name: str = "x", *, flags: dict[str, Any], last: bool = False) -> None:
+        heard.update(flags, name=name, last=last)
+
+    names = list(inspect.signature(command).parameters)
+    assert names[0] == "name" and names[-1] == "last" and "env" not in names and "seed" in names
+    command(name="y", seed=3)
+    assert (heard["name"], heard["seed"], heard["model"], heard["last"]) == ("y", 3, None, False)
+    assert "agent_model" not in heard
