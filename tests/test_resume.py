@@ -111,6 +111,8 @@ def report(run: Path) -> dict[str, Any]:
     for row in data["spend"]:
         for name in ("calls", "lost", "seconds", "unknown_tokens"):
             del row[name]
+    for row in data["results"]:
+        row.pop("seconds", None)
     return data
 
 
