@@ -132,13 +132,14 @@ class Stage:
         self._snapshots = spec.snapshots
         self._blocking = bool(getattr(spec, "blocking", False))
         self._env: Environment | None = None
+        self._own: dict[str, str] = {}  # actions that could not be shown as they are, by what was shown
 
     async def _guarded(self, call: Callable[..., T], *arguments: Any) -> T:
         try:
             return await asyncio.to_thread(call, *arguments) if self._blocking else call(*arguments)
         except (EnvironmentFault, ConfigError, MissingExtra):
             raise
-        except Exception as error:  # border: the environment
+        except (Exception, SystemExit) as error:  # border: the environment, which may not end the run either
             raise EnvironmentFault(f"{type(error).__name__}: {error}") from error
 
     async def open(self) -> None:
@@ -146,7 +147,13 @@ class Stage:
         self._env = await self._guarded(registry.make, self.episode.task)
         seen = await self._guarded(self._env.observe)
         # What is used is what is stored, so that a resume, which reads it there, asks the same.
-        self.seen = self._start = replace(seen, text=clean(seen.text))
+        self.seen = self._start = self._cleaned(seen)
+
+    def _cleaned(self, seen: Observation) -> Observation:
+        """Texts that can be written and hold no key. The environment gets its own actions back."""
+        shown = tuple(map(clean, seen.admissible))
+        self._own |= {new: old for new, old in zip(shown, seen.admissible, strict=True) if new != old}
+        return replace(seen, text=clean(seen.text), admissible=shown, state_key=clean(seen.state_key))
 
     def view(self) -> View:
         """What an agent may see now."""
@@ -206,12 +213,12 @@ class Stage:
 
     async def _step(self, action: str) -> Transition:
         assert self._env is not None
-        came = await self._guarded(self._env.step, action)
+        came = await self._guarded(self._env.step, self._own.get(action, action))
         if not isinstance(came, Transition) or not math.isfinite(came.reward):
             raise EnvironmentFault(
                 f"step() returned {came!r:.200}; a Transition with a finite reward is needed"
             )
-        return replace(came, observation=replace(came.observation, text=clean(came.observation.text)))
+        return replace(came, observation=self._cleaned(came.observation))
 
     async def settle(self) -> float:
         """The environment's score as things stand, 0..1."""

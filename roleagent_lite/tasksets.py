@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "parent": ((str, NoneType), "a text"),
     "validated": ((bool,), "true or false"),
 }
+_BOM = b"\xef\xbb\xbf"
 MAX_LINE = 4_000_000  # bytes; a real task row has at most a few hundred kilobytes
 MAX_FILE = 1_000_000_000  # bytes
 MAX_DEPTH = 60  # of nested objects and lists in a row
@@ -106,13 +108,41 @@ def _parse(line: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _refusal(path: Path, bad: Mapping[int, str]) -> ConfigError:
+def _refusal(path: Path, bad: Mapping[int, str], hint: str = "") -> ConfigError:
     lines = [f"line {number}: {bad[number]}" for number in sorted(bad)]
     more = [f"and {len(lines) - 20} more"] if len(lines) > 20 else []
-    return ConfigError(f"task file {path} cannot be used:\n  " + "\n  ".join([*lines[:20], *more]))
+    head = f"task file {path} cannot be used" + (f" ({hint})" if hint else "")
+    return ConfigError(f"{head}:\n  " + "\n  ".join([*lines[:20], *more]))
 
 
-def _read(path: Path) -> tuple[list[tuple[int, Any]], dict[int, str]]:
+_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PAR1", b"SQLite")
+
+
+def _other_kind(data: bytes) -> str:
+    """What kind of file it is where it is no JSONL in UTF-8, with what to do; "" where that is not clear."""
+    head = data[:4096]
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:64].count(b"\0") > 8:
+        return "this looks like UTF-16, not UTF-8: save the file as UTF-8"
+    if head.startswith(_PACKED):
+        return "this looks like a packed or binary file: unpack it, or export it as JSONL"
+    text = head.removeprefix(_BOM).lstrip()
+    if text.startswith(b"["):
+        return "this looks like one JSON array: write each task as an object on its own line, without commas"
+    if text.startswith(b"{") and b"\r" in head and b"\n" not in head:
+        return "its lines end in CR alone: save the file with LF line ends"
+    if text.startswith(b"{") and not text.split(b"\n", 1)[0].rstrip().endswith((b"}", b"},")):
+        return "each task must stand on one line: this looks like JSON over several lines"
+    if text and not text.startswith(b"{") and re.match(rb"[\w \"']+[,;\t][\w \"',;\t]*\r?\n", text):
+        return 'this looks like CSV: write each task as an object on a line, {"env": "...", "goal": "..."}'
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "this is not UTF-8 (Latin-1 or a Windows encoding?): save the file as UTF-8"
+    return ""
+
+
+def _read(path: Path) -> tuple[list[tuple[int, Any]], dict[int, str], str]:
+    """Rows and what is wrong, each by its physical line, and a hint where the file is of another kind."""
     rows: list[tuple[int, Any]] = []
     bad: dict[int, str] = {}
     try:
@@ -121,23 +151,25 @@ def _read(path: Path) -> tuple[list[tuple[int, Any]], dict[int, str]]:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read task file {path}: {error.strerror}") from None
-    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+    if data.startswith((b"\xff\xfe", b"\xfe\xff", *_PACKED)):
+        raise ConfigError(f"task file {path} cannot be used: {_other_kind(data)}")
+    for number, raw in enumerate(data.split(b"\n"), 1):
         if len(raw) > MAX_LINE:
             bad[number] = f"longer than {MAX_LINE} bytes"
             continue
         try:
-            if line := raw.decode("utf-8").strip():
+            if line := raw.removeprefix(_BOM).decode("utf-8").strip():
                 rows.append((number, _parse(line)))
         except ValueError as error:  # UnicodeDecodeError and JSONDecodeError are both ValueErrors
             bad[number] = str(error)
-    return rows, bad
+    return rows, bad, _other_kind(data) if bad or not all(isinstance(row, dict) for _, row in rows) else ""
 
 
 def read_rows(path: Path) -> list[tuple[int, Any]]:
     """Physical line number and parsed value of each non-blank line. Raises ConfigError naming bad lines."""
-    rows, bad = _read(path)
+    rows, bad, hint = _read(path)
     if bad:
-        raise _refusal(path, bad)
+        raise _refusal(path, bad, hint)
     return rows
 
 
@@ -148,10 +180,10 @@ def load_tasks(name: str | Path, split: Split | None = None) -> list[Task]:
     keys needed and the keys found; duplicate ids are refused with both lines named.
     """
     path = find("tasks", str(name), ".jsonl")
-    rows, bad = _read(path)
+    rows, bad, hint = _read(path)
     bad |= {n: p for n, row in rows if (p := _problem(row))}
     if bad:
-        raise _refusal(path, bad)
+        raise _refusal(path, bad, hint)
     tasks: list[Task] = []
     seen: dict[str, int] = {}
     for number, row in rows:

@@ -58,6 +58,9 @@ def use_run(path: Path) -> None:
             Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
             return super()._open()
 
+        def handleError(self, record: logging.LogRecord) -> None:
+            """A log that cannot be written (a full disk) must not fill the screen with tracebacks."""
+
     handler = Late(path / "log.txt", encoding="utf-8", errors="replace", delay=True)
     handler.setFormatter(Scrubbed("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from typing import Any
 
+from roleagent_lite.config import brief
 from roleagent_lite.errors import EnvironmentFault
 from roleagent_lite.types import Environment, Observation, Task, Transition
 
@@ -33,9 +35,14 @@ def _flag(value: Any) -> bool | None:
 
 def _number(value: Any) -> float | None:
     """A finite number, numpy's included; None for anything else."""
-    if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
-        return float(value) if isinstance(value, bool) else None
-    number = float(value)
+    if isinstance(value, bool):
+        return float(value)
+    if not hasattr(value, "__float__") or isinstance(value, str) or getattr(value, "shape", ()) != ():
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
     return number if math.isfinite(number) else None
 
 
@@ -45,12 +52,30 @@ def describe(value: Any) -> str:
         return f"a tuple of {len(value)} ({', '.join(type(v).__name__ for v in value)})"[:200]
     if isinstance(value, Mapping):
         return f"a dict with the keys {', '.join(map(str, value)) or '(none)'}"[:200]
-    return f"{type(value).__name__} {value!r}"[:200]
+    if inspect.iscoroutine(value):
+        value.close()  # nothing will await it
+        return f"a coroutine: {value.__name__}() is async, but an environment's methods are plain functions"
+    return f"{type(value).__name__} {brief(value)}"[:200]
 
 
 def _actions(value: Any) -> tuple[str, ...] | None:
-    if isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
-        return tuple(value)
+    """Actions in a list, a tuple, an array of numpy's, or a set (which has no order of its own: sorted)."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple | Set) and all(isinstance(v, str) for v in value):
+        texts = [str(v) for v in value]  # numpy's texts become plain ones
+        return tuple(sorted(texts) if isinstance(value, Set) else texts)
+    return None
+
+
+def _state(value: Any) -> str | None:
+    """A state key as a text: numbers and tuples of them are written out. None for None and for the rest."""
+    if isinstance(value, str):
+        return str(value)
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, bool | int | float | tuple | bytes | frozenset):
+        return repr(sorted(value, key=repr) if isinstance(value, frozenset) else value)
     return None
 
 
@@ -58,12 +83,19 @@ def read_observation(value: Any, info: Mapping[Any, Any] | None = None) -> Obser
     """An Observation, a text, or a dict with `text` or `observation`. Raises EnvironmentFault."""
     extra = info or {}
     if isinstance(value, Observation):
-        if not isinstance(value.text, str) or _actions(value.admissible) is None:
+        actions = _actions(value.admissible)
+        if not isinstance(value.text, str) or actions is None:
             raise EnvironmentFault(
                 f"Observation needs a text and a tuple of texts, found {type(value.text).__name__} and "
                 f"{describe(value.admissible)}"
             )
-        return value
+        state = _state(value.state_key)
+        if state is None and value.state_key is not None:
+            raise EnvironmentFault(
+                f"Observation needs a text, a number, a tuple or None as state_key, found "
+                f"{describe(value.state_key)}"
+            )
+        return replace(value, text=str(value.text), admissible=actions, state_key=state)
     if isinstance(value, Mapping):
         text = value.get("text", value.get("observation"))
         extra = {**extra, **value}
@@ -72,8 +104,7 @@ def read_observation(value: Any, info: Mapping[Any, Any] | None = None) -> Obser
     if not isinstance(text, str):
         raise EnvironmentFault(f"no observation text: found {describe(value)}. {EXPECTED}")
     admissible = next((a for key in _ADMISSIBLE if (a := _actions(extra.get(key))) is not None), ())
-    state = extra.get("state_key")
-    return Observation(text, admissible, state if isinstance(state, str) else None)
+    return Observation(str(text), admissible, _state(extra.get("state_key")))
 
 
 def _from_parts(parts: tuple[Any, ...], shown: Any) -> Transition:
@@ -136,7 +167,7 @@ class Adapted:
         value = self.inner.score()
         number = _number(value)
         if number is None or not 0.0 <= number <= 1.0:
-            raise EnvironmentFault(f"score() must return a number from 0 to 1, found {value!r:.80}")
+            raise EnvironmentFault(f"score() must return a number from 0 to 1, found {describe(value)}")
         return number
 
     def close(self) -> None:

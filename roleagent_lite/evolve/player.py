@@ -13,7 +13,7 @@ from roleagent_lite.agents import make_agent
 from roleagent_lite.ask import Asker
 from roleagent_lite.config import RunConfig
 from roleagent_lite.evolve.played import Played
-from roleagent_lite.rollout import Episode, play_many, trajectory_id
+from roleagent_lite.rollout import Episode, irreproducible, play_many, trajectory_id
 from roleagent_lite.store import Run
 from roleagent_lite.types import Listener, Progress, PromptSet, Split, Task, Trajectory
 from roleagent_lite.wia import credit_group
@@ -102,7 +102,9 @@ class Player:
         return hear
 
     def _credited(self, task: Task, group: Sequence[Trajectory], manner: Manner) -> Played:
-        credits = credit_group(group, self._config.wia) if manner.credit else []
+        # An environment that ignores its seed makes another task of each rollout: each is a group of its own.
+        alike = [[t] for t in group] if irreproducible(group) else [group]
+        credits = [c for some in alike for c in credit_group(some, self._config.wia)] if manner.credit else []
         for credit in credits:
             self._run.credits.put(credit)
         return Played(task, tuple(group), {credit.trajectory: credit for credit in credits})

@@ -106,7 +106,13 @@ def test_env_05_unclear_shapes_state_what_is_expected(value: Any, found: str) ->
         ({"observation": "t", "state_key": "k"}, None, Observation("t", (), "k")),
         ("t", {"admissible_commands": ["a", "b"]}, Observation("t", ("a", "b"))),
         ("t", {"available_actions": ("a",)}, Observation("t", ("a",))),
-        ("t", {"admissible": [1, 2], "state_key": 7}, Observation("t")),
+        ("t", {"admissible": [1, 2], "state_key": 7}, Observation("t", (), "7")),
+        ("t", {"admissible": [1, 2], "state_key": {"a": 1}}, Observation("t")),
+        ("t", {"admissible": np.array(["a", "b"])}, Observation("t", ("a", "b"))),
+        ("t", {"admissible": {"b", "a"}}, Observation("t", ("a", "b"))),
+        (np.str_("t"), {"state_key": (1, "x")}, Observation("t", (), "(1, 'x')")),
+        (Observation(np.str_("t"), ["a"], np.int64(3)), None, Observation("t", ("a",), "3")),  # type: ignore[arg-type]
+        (Observation("t", (), frozenset({2, 1})), None, Observation("t", (), "[1, 2]")),  # type: ignore[arg-type]
     ],
 )
 def test_observations(value: Any, info: Any, seen: Observation) -> None:
@@ -224,3 +230,28 @@ def test_what_else_it_offers_is_passed_through() -> None:
 def test_descriptions_are_short() -> None:
     assert describe({"a": 1}) == "a dict with the keys a"
     assert len(describe("x" * 10_000)) <= 200
+
+
+@pytest.mark.parametrize("key", [{"a": 1}, [1], object()])
+def test_env_05_a_state_key_that_cannot_be_told_apart_is_refused(key: Any) -> None:
+    """Kept as it is, it would make a run that cannot be read again."""
+    with pytest.raises(EnvironmentFault, match="as state_key, found"):
+        read_observation(Observation("t", (), key))
+
+
+@pytest.mark.parametrize(
+    "reward", [np.array([1.0, 2.0]), np.array([1.0]), "1", None, 10**400, [1.0], 1j, b"1"]
+)
+def test_env_05_rewards_that_are_no_number_state_what_is_expected(reward: Any) -> None:
+    with pytest.raises(EnvironmentFault, match=r"must return roleagent_lite\.types\.Transition"):
+        read_transition((SEEN, reward, True))
+
+
+def test_env_05_an_async_environment_is_told_so() -> None:
+    async def step(action: str) -> Any:
+        return SEEN, 0.0, True
+
+    with pytest.raises(EnvironmentFault, match=r"step\(\) is async, but an environment's methods are plain"):
+        read_transition(step("x"))
+    with pytest.raises(EnvironmentFault, match="is async"):
+        read_observation(step("x"))
