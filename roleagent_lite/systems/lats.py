@@ -165,6 +165,9 @@ class Search:
             if child.end is not None and child.end.kind == "solved":
                 return
             child.value = await self.value(child, len(same) / total)
+        for child in node.children:  # a failed end is known: selecting it would teach nothing more
+            if child.end is not None:
+                close(child)
         if not drawn and node.parent is None and fault is not None:
             raise fault
 

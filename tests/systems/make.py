@@ -187,6 +187,20 @@ def task(world: str, name: str = "t1", goal: str = "Get out.", **params: Any) ->
     return Task(name, f"tests.systems.make:{world}", goal, params=params, split="test")
 
 
+class Ends(World):
+    """Two ways end at once, seen from the crossing; behind the third, what looks best ends too."""
+
+    rooms: ClassVar[Rooms] = {
+        "start": ("A crossing.", {"go near": "dead", "go back": "dead", "go far": "bridge"}),
+        "bridge": ("A bright bridge.", {"go left": "ledge", "go right": "arch"}),
+        "ledge": ("A bright ledge.", {"go on": "dead"}),
+        "arch": ("A dark arch.", {"go on": "goal"}),
+        "dead": ("A pit.", {}),
+        "goal": ("Daylight.", {}),
+    }
+    ends = ("goal", "dead")
+
+
 class Broken(Maze):
     """Raises at its first step."""
 

@@ -180,6 +180,13 @@ async def test_out_of_iterations_the_most_promising_point_is_shown(tmp_path: Pat
     assert played.steps[0].action == "take middle door"  # the bright room has led to a pit
 
 
+async def test_a_known_dead_end_takes_no_iteration(tmp_path: Path) -> None:
+    async with make.setting(tmp_path / "run", walker) as setting:
+        played = await solve(setting, world="Ends", iterations=2)
+        assert [[s.action for s in t.steps] for t in setting.run.trials] == [["go far", "go left", "go on"]]
+    assert played.solved and [s.action for s in played.steps] == ["go far", "go right", "go on"]
+
+
 async def test_unusable_samples_are_left_out_and_none_at_all_is_an_outcome(tmp_path: Path) -> None:
     def some(request: Request) -> str:
         first = re.search(r"node0\.[01]$", request.sample)
