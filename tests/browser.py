@@ -48,7 +48,8 @@ class Page:
     def open(self, address: str) -> None:
         """Go to `address`, or to another place in the page that is open, and wait until it is ready."""
         self.call("Page.navigate", url=address)
-        self.wait("document.documentElement?.dataset.ready === 'true'")
+        there = f"location.href.startsWith({json.dumps(address.split('#')[0])})"
+        self.wait(f"{there} && document.documentElement?.dataset.ready === 'true'")
 
     def js(self, code: str) -> Any:
         """The value of `code`, awaited. Raises AssertionError with what it threw."""
@@ -57,9 +58,15 @@ class Page:
         return found["result"].get("value")
 
     def wait(self, code: str) -> None:
-        """Until `code` is true."""
+        """Until `code` is true; while a page goes there is none that could answer."""
         end = time.monotonic() + LIMIT
-        while not self.js(code):
+        while True:
+            try:
+                if self.js(code):
+                    return
+            except AssertionError:
+                if time.monotonic() > end:
+                    raise
             assert time.monotonic() < end, f"never became true: {code}"
             time.sleep(0.02)
 

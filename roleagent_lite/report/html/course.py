@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from roleagent_lite.report import foresight
 from roleagent_lite.report.compare import final_id, seed_id
@@ -117,7 +118,7 @@ def failures(report: Report) -> Markup:
     late = rounds[-30:]
     rows = [
         [
-            text_cell(m),
+            Cell(tag("a", m, href=f"#episodes&q={quote(m, safe='')}"), m.lower(), number=False),
             *(number_cell(facts.modes[r][m]) for r in late),
             number_cell(n),
             text_cell(fixed_words(m, facts)),
@@ -126,7 +127,7 @@ def failures(report: Report) -> Markup:
     ]
     head = ["failure mode", *(f"round {r}" for r in late), "all", "got over by"]
     plot = stack_plot("Failure modes over time", "round", "diagnosed failures", columns, names)
-    note = "Each failed training episode is diagnosed once. Filter the episodes by failure mode to read them."
+    note = "Each failed training episode is diagnosed once. A mode leads to its episodes."
     if len(rounds) > len(late):
         note += f" The last {len(late)} of {len(rounds)} rounds have a column; all count in the sum."
     return join(

@@ -31,7 +31,7 @@ function episodesTable() {
   const modes = rows.filter((r) => r[MODE] >= 0);
   return pagedTable($("episodes-list"), {
     name: "Episodes", rows, unit: ["episode", "episodes"],
-    text: (r) => [r[ID], list.tasks[r[TASK]][1], list.tasks[r[TASK]][3], promptOf(r), ...endOf(r)].join(" "),
+    text: (r) => [r[ID], list.tasks[r[TASK]][1], list.tasks[r[TASK]][3], promptOf(r), ...endOf(r), list.modes[r[MODE]] || ""].join(" "),
     selects: [
       choose("Split", (r) => r[SPLIT], (r) => SPLIT_WORDS[SPLITS[r[SPLIT]]]),
       choose("Prompt", (r) => r[PROMPT], promptOf),

@@ -23,6 +23,10 @@ from roleagent_lite.report.markdown import count, dollars, duration
 from roleagent_lite.report.write import Report, settings_rows
 
 
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
 def cost(report: Report) -> Markup:
     """Calls, tokens, dollars and model time by role; sessions."""
     facts = report.facts
@@ -32,7 +36,7 @@ def cost(report: Report) -> Markup:
             code_cell(s.model),
             Cell(means.calls_words(s), s.calls),
             Cell(count(s.input, s.unknown_tokens, s.calls), s.input),
-            number_cell(s.cached),
+            Cell(count(s.cached, s.unknown_tokens, s.calls), s.cached),
             Cell(count(s.output, s.unknown_tokens, s.calls), s.output),
             Cell(dollars(s.dollars, s.unknown_dollars, s.calls), s.dollars),
             Cell(duration(s.seconds), s.seconds),
@@ -57,8 +61,8 @@ def cost(report: Report) -> Markup:
             [
                 number_cell(i),
                 Cell(duration(known), known),
-                text_cell(one.get("calls", "unknown")),
-                text_cell(one.get("replayed", "unknown")),
+                number_cell(_whole(one.get("calls"))),
+                number_cell(_whole(one.get("replayed"))),
                 text_cell(one.get("stopped") or "finished", 300),
             ]
         )

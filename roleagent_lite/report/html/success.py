@@ -55,9 +55,7 @@ def _card(title: str, value: object, more: object = "") -> Markup:
 def _share_card(title: str, share: Share) -> Markup:
     if share.mean is None:
         return _card(title, "–", "no scored episode")
-    words = (
-        f"{share.k} of {share.n}, 95 % interval {100 * (share.low or 0):.0f}–{100 * (share.high or 0):.0f} %"
-    )
+    words = f"{share.k} of {share.n} (95 %: {100 * (share.low or 0):.0f}–{100 * (share.high or 0):.0f})"
     return _card(title, f"{100 * share.mean:.0f} %", words)
 
 
@@ -69,7 +67,7 @@ def cards(report: Report) -> Markup:
         pair = found.paired
         span = "interval unknown"
         if pair.low is not None and pair.high is not None:
-            span = f"95 % interval {100 * pair.low:+.0f} to {100 * pair.high:+.0f}"
+            span = f"95 %: {100 * pair.low:+.0f} to {100 * pair.high:+.0f}"
         out += [
             _share_card(found.first_name.strip(", "), found.first_success),
             _share_card(found.second_name.strip(", "), found.second_success),

@@ -176,6 +176,14 @@ def test_episodes_filter_by_word_and_by_choice(page: Page) -> None:
     assert "1 of " in page.text("#episodes-list .count")
 
 
+def test_a_failure_mode_leads_to_its_episodes(page: Page) -> None:
+    page.click("#tab-failures")
+    page.click("#failures tbody a")
+    page.wait("!document.getElementById('episodes').hidden")
+    assert page.js("document.getElementById('Episodes-filter').value") == "navigation_loop"
+    assert len(page.texts("#episodes-list tbody tr")) == 4
+
+
 def test_an_episode_opens_from_its_task_and_back_again(page: Page) -> None:
     page.click("#tab-tasks")
     link = "#tasks-list a.chip"
@@ -185,8 +193,7 @@ def test_an_episode_opens_from_its_task_and_back_again(page: Page) -> None:
     assert page.js("location.hash") == where
     assert page.js("document.activeElement.className") == "close", "focus is in the dialog"
     page.key("Escape")
-    page.wait("!document.getElementById('viewer').open")
-    assert page.js("location.hash") == "#tasks"
+    page.wait("!document.getElementById('viewer').open && location.hash === '#tasks'")
     assert page.js("document.activeElement.getAttribute('href')") == where, "focus is back on the link"
 
 

@@ -39,6 +39,7 @@ def test_failure_modes_over_time_and_who_got_over_them(tmp_path: Path) -> None:
     assert "6 rarer modes" in text, "13 modes, 7 of their own"
     assert "navigation_loop 2 2 4 final, seen again in round 2" in words(text)
     assert len(re.findall("<tr>", text.split('<h3 class="tt">Failure modes by round')[1])) == 14
+    assert 'href="#episodes&amp;q=mode%2000"' in text, "a mode leads to its episodes"
     with make.new_run(tmp_path / "none") as run:
         assert "No failure was diagnosed." in course.failures(build(run))
 

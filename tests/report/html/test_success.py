@@ -21,7 +21,7 @@ def test_the_headline_and_its_numbers(tmp_path: Path) -> None:
         report = build(run)
         text = words(success.overview(report))
     assert report.sealed is not None and report.sealed.words in text
-    assert "seed prompt 25 % 3 of 12, 95 % interval 9–53 %" in text
+    assert "seed prompt 25 % 3 of 12 (95 %: 9–53)" in text
     assert "final prompt 75 % 9 of 12" in text and "difference, points +50" in text
     assert "won – lost – same 6 – 0 – 6" in text and "episodes 40 4 model calls" in text
 
