@@ -7,7 +7,7 @@ and published numbers' file (reference).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -41,13 +41,15 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """What an evaluation found. `suite`: as the run keeps it; `unfinished`: systems without a result yet."""
+    """What an evaluation found. `suite`: as the run keeps it; `unfinished`: systems without a result yet;
+    `about`: by system, what it says of itself (paper, keeps, leaves_out, sees_score), as far as it does."""
 
     suite: Mapping[str, Any]
     summaries: tuple[Summary, ...]
     pairs: tuple[Against, ...]
     unfinished: tuple[str, ...]
     references: tuple[Reference, ...]
+    about: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def as_data(self) -> dict[str, Any]:
         """Plain values; unknown is None."""
@@ -58,6 +60,7 @@ class Standings:
                 {**asdict(pair), "within_noise": pair.success.within_noise(pair.p)} for pair in self.pairs
             ],
             "unfinished": list(self.unfinished),
+            "about": {name: dict(facts) for name, facts in self.about.items()},
             "published": {"about": warning(), "tables": [asdict(one) for one in self.references]}
             if self.references
             else None,
@@ -81,6 +84,7 @@ def standings(run: Run, types: Mapping[str, str]) -> Standings | None:
         pairs=tuple(_pairs(results)),
         unfinished=tuple(name for name in named if name not in scored),
         references=tuple(references([n for n in event.data.get("reference", ()) if n in known()])),
+        about={str(e.data.get("system")): e.data for e in run.events if e.kind == "system"},
     )
 
 
@@ -177,8 +181,31 @@ def conditions_words(found: Standings) -> str:
     how_often = "once" if times == 1 else f"{times} times (seeds {', '.join(map(str, seeds))})"
     return (
         f"{suite.get('about', '')} Task sets: {sets}. Every task was played {how_often} at temperature "
-        f"{suite.get('temperature', UNKNOWN)}. Budget of a task: {rule}."
+        f"{suite.get('temperature', UNKNOWN)}. Budget of a task: {rule}. {told_words(found)}"
     ).strip()
+
+
+def told_words(found: Standings) -> str:
+    """Which systems know more than the others: how their tries were scored; "" for none."""
+    told = [name for name, facts in found.about.items() if facts.get("sees_score")]
+    if not told:
+        return ""
+    return f"Told between their tries how these were scored, the best one counting: {', '.join(told)}."
+
+
+def about_table(found: Standings) -> str:
+    """After which paper each system is, what it keeps of it and what it leaves out; "" where none says."""
+    rows = [
+        [
+            plain(name),
+            f"arXiv {facts['paper']}" if facts.get("paper") else "none",
+            plain(str(facts.get("keeps", "")), 400),
+            plain(str(facts.get("leaves_out") or "nothing"), 400),
+        ]
+        for name, facts in found.about.items()
+        if facts.get("keeps")
+    ]
+    return table(["system", "after", "keeps", "leaves out"], rows) if rows else ""
 
 
 def conditions(found: Standings) -> str:
@@ -286,7 +313,7 @@ def _has_scores(one: Reference) -> bool:
 def sections(found: Standings) -> list[tuple[str, list[str]]]:
     """Title and blocks of the sections that an evaluation adds to a report."""
     return [
-        ("Systems", [conditions(found), systems_table(found), costs_table(found)]),
+        ("Systems", [conditions(found), systems_table(found), costs_table(found), about_table(found)]),
         ("Systems against one another", [pairs_table(found)]),
         ("Systems by task type", [types_table(found)]),
         ("Repetitions", [repetitions_words(found)]),

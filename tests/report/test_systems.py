@@ -72,6 +72,17 @@ def test_a_table_of_systems_pairs_and_types(tmp_path: Path) -> None:
     json.dumps(data)
 
 
+def test_who_is_told_its_scores_is_said_and_what_each_system_is(tmp_path: Path) -> None:
+    with evaluated(tmp_path / "r", {"a": won(1), "b": won(2)}) as run:
+        assert "Told between" not in render(build(run)) and "| after |" not in render(build(run))
+        facts = {"paper": "2303.11366", "keeps": "its memory", "leaves_out": "the rest", "sees_score": True}
+        run.record("system/c", "system", {"system": "c", "prompt_set": "x", "model": "m", **facts})
+        text, data = render(build(run)), build(run).as_data()["suite"]
+    assert "Told between their tries how these were scored, the best one counting: c." in text
+    assert "| c | arXiv 2303.11366 | its memory | the rest |" in text
+    assert data["about"]["c"]["sees_score"] is True
+
+
 def test_evl_01_no_winner_is_named_inside_the_noise(tmp_path: Path) -> None:
     with evaluated(tmp_path / "r", {"a": won(5), "b": won(7)}) as run:
         text = render(build(run))
