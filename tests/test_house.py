@@ -124,3 +124,26 @@ def test_every_file_has_a_test_of_its_name(path: Path) -> None:
 
 def test_no_python_in_the_content_rooms() -> None:
     assert [p for room in ("prompts", "tasks", "distill", "evals") for p in (ROOT / room).rglob("*.py")] == []
+
+
+# What opens a port, by the name of the call; llama.cpp's server takes its host from its params.
+LISTENERS = {"start_server", "create_server", "HTTPServer", "ThreadingHTTPServer", "TCPServer", "UDPServer"}
+LISTENERS |= {"TCPSite", "run_app", "bind", "make_server"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: module_of(p) or "package")
+def test_servers_bind_this_machine_only(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert node.value not in ("0.0.0.0", "::", "[::]"), f"{path}:{node.lineno} names every address"
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in LISTENERS:
+            given = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant)]
+            assert "127.0.0.1" in given, f"{path}:{node.lineno}: {name} must say 127.0.0.1"
+        if name == "Server" and "xllamacpp" in ast.unparse(node.func):
+            text = path.read_text(encoding="utf-8")
+            assert 'params.hostnames = ["127.0.0.1"]' in text, f"{path}:{node.lineno} does not say where"
+            assert "params.api_keys = [key]" in text, f"{path}:{node.lineno} serves everyone on this machine"

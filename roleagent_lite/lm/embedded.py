@@ -245,6 +245,7 @@ def _start(path: Path, context: int) -> Engine:
     params.cpuparams_batch.n_threads = min(cores, 8)
     params.cache_ram_mib = _CACHE_MIB
     key = secrets.token_hex(16)
+    params.hostnames = ["127.0.0.1"]
     params.api_keys = [key]  # the server also listens on the loopback: not for other users of the machine
     try:
         server = xllamacpp.Server(params)
