@@ -7,6 +7,7 @@ Leaves out tokenising (tokenizer.py) and everything done with a loaded model (po
 from __future__ import annotations
 
 import contextlib
+import io
 import shutil
 from pathlib import Path
 
@@ -57,9 +58,10 @@ def _converted(file: Path, listener: Listener | None) -> Path:
         partial.mkdir(parents=True)
         source = {"gguf_file": file.name}
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(file.parent), **source)
-        found = transformers.AutoModelForCausalLM.from_pretrained(
-            str(file.parent), dtype=torch.float32, **source
-        )
+        with contextlib.redirect_stderr(io.StringIO()):  # a progress bar that asks nobody
+            found = transformers.AutoModelForCausalLM.from_pretrained(
+                str(file.parent), dtype=torch.float32, **source
+            )
         # What comes out is plain float32; the marks of the quantised file would refuse to be saved.
         found.config.__dict__.pop("quantization_config", None)
         found.is_quantized, found.hf_quantizer = False, None

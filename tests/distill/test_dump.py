@@ -16,6 +16,7 @@ from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.store import Run
 from tests import tiny
 from tests.distill import make
+from tests.evolve.kitchen import SMALL, run_kitchen
 
 
 @pytest.fixture
@@ -94,3 +95,25 @@ def test_a_second_dry_run_replaces_the_first(run: Run, tokenizer: Tokenizer, tmp
         "samples.jsonl",
         "summary.json",
     ]
+
+
+def test_the_masks_of_an_evolution_are_exactly_what_its_agent_said(
+    tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    """A run recorded by `evolve` itself: every training step is there, nothing of the world is trained."""
+    run_kitchen(tmp_path, SMALL)
+    with Run.open(tmp_path / "run") as run:
+        rows = written(run, tokenizer, tmp_path / "out", loss={"no_signal": "keep"})
+        steps = [s for t in run.trajectories if t.split == "train" and t.outcome.teaches for s in t.steps]
+        calls = {c.id: c for c in run.calls}
+        advantages = {c.trajectory: c.advantage for c in run.credits}
+    assert len(rows) == len(steps) > 20 and all(r["used"] for r in rows)
+    said = {calls[s.call_ids[-1]].reply.text for s in steps}
+    sent = {tuple((m.role, m.content) for m in calls[s.call_ids[-1]].request.messages) for s in steps}
+    assert {r["reply"] for r in rows} == said
+    assert {tuple((m["role"], m["content"]) for m in r["messages"]) for r in rows} == sent
+    for row in rows:
+        assert row["trained_text"] == row["reply"] + "<|end|>"
+        assert row["text"].endswith("<|start|>assistant\n" + row["trained_text"])
+        assert row["advantage"] == advantages[row["trajectory"]][row["step"] - 1]
+    assert len({r["advantage"] for r in rows}) > 2
