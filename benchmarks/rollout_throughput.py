@@ -39,20 +39,17 @@ Measured = tuple[float, float]  # calls a second, CPU milliseconds a call
 @contextlib.contextmanager
 def server(low: float, high: float) -> Iterator[str]:
     """The fake server in another process; yields its base URL."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.fake_server", "--low", str(low), "--high", str(high), "--reply", REPLY],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
-    finally:
-        process.stdin.close()
-        process.wait(10)
+    command = [sys.executable, "-m", "tests.fake_server", "--low", str(low), "--high", str(high)]
+    with subprocess.Popen(
+        [*command, "--reply", REPLY], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        finally:
+            process.stdin.close()
+            process.wait(10)
 
 
 class Window:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from roleagent_lite.report.markdown import percent, plain, table
 from roleagent_lite.report.svg import Point, bars
 from roleagent_lite.store import Run
-from roleagent_lite.types import Credit, Trajectory
+from roleagent_lite.types import Credit, Step, Trajectory
 from roleagent_lite.wia.fidelity import Fidelity, fidelity
 
 MOST_STEPS = 20_000  # of the newest rounds: bounds the memory of a report on a long run
@@ -25,6 +25,7 @@ def measure(run: Run) -> tuple[Fidelity, int] | None:
     ids = list(filter(judged.__contains__, run.trajectories.keys()))
     kept: list[Trajectory] = []
     credits: list[Credit] = []
+    seen: dict[str, str] = {}
     steps = 0
     for key in reversed(ids):
         trajectory, credit = run.trajectories.get(key), run.credits.get(key)
@@ -33,13 +34,20 @@ def measure(run: Run) -> tuple[Fidelity, int] | None:
         steps += len(trajectory.steps)
         if steps > MOST_STEPS and kept:
             break
-        # Lists of legal actions are most of a trajectory's size and are not looked at here.
-        slim = tuple(replace(s, admissible=(), thought="", said="") for s in trajectory.steps)
-        kept.append(replace(trajectory, steps=slim))
+        kept.append(replace(trajectory, steps=tuple(_slim(step, seen) for step in trajectory.steps)))
         credits.append(credit)
     if not kept:
         return None
     return fidelity(kept, credits, run.config.wia), len(ids) - len(kept)
+
+
+def _slim(step: Step, seen: dict[str, str]) -> Step:
+    """What is measured of a step. Lists of legal actions are most of its size and are not looked at; a text
+    that many steps hold, as one's outcome and the next one's observation, is held once (in `seen`)."""
+    observation, outcome = (seen.setdefault(text, text) for text in (step.observation, step.outcome))
+    return replace(
+        step, observation=observation, outcome=outcome, admissible=(), thought="", said="", call_ids=()
+    )
 
 
 def _value(value: float | None) -> str:

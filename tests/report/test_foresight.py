@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,15 @@ def test_a_long_run_is_measured_on_its_newest_rounds(tmp_path: Path, monkeypatch
     assert found is not None
     assert (found[0].steps, found[1]) == (8, 4)
     assert "4 earlier episodes were left out" in foresight.words(*found)
+
+
+def test_a_text_that_many_steps_hold_is_held_once(tmp_path: Path) -> None:
+    seen: dict[str, str] = {}
+    steps = [make.step(f"act {n}") for n in range(3)]
+    slim = [foresight._slim(replace(step, outcome="".join(["You see", " a box."])), seen) for step in steps]
+    assert all(step.outcome is slim[0].observation for step in slim)
+    assert [(s.admissible, s.thought, s.said, s.call_ids) for s in slim] == [((), "", "", ())] * 3
+    assert [s.predictions for s in slim] == [s.predictions for s in steps] and len(seen) == 1
 
 
 def test_wm_03_missing_predictions_are_said_with_the_rule(tmp_path: Path) -> None:
