@@ -74,9 +74,10 @@ class Story:
         stored, settled = self.stored(), self.failed(settled=True)
         self.server.begin(trouble or Trouble())
         words = ["evolve", "--run", self.name]
-        resumed = (self.run / "config.toml").is_file()
-        words += ["--resume"] if resumed else ["--config", "kitchen.toml", "--base-url", self.server.url]
-        code = finish(start(run_labelled, words, self.folder, {"KITCHEN_KEY": KEY}, die_at))
+        begun = self.run.is_dir() and describe(self.run)["status"] == "interrupted"
+        words += ["--resume"] if begun else ["--config", "kitchen.toml", "--base-url", self.server.url]
+        own = {"KITCHEN_KEY": KEY, "XDG_STATE_HOME": str(self.folder / "state")}
+        code = finish(start(run_labelled, words, self.folder, own, die_at))
         sent = {one.key for one in self.server.sent(self.server.session)}
         assert not sent & stored, "a call whose reply is stored was sent again"
         assert not sent & settled, "a call that was refused for good was sent again"
