@@ -6,13 +6,14 @@ Leaves out sending anything. A key that lies in the environment is used only for
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies_environment
 
 import roleagent_lite.redact as redact
@@ -239,6 +240,17 @@ def endpoint(base: str, tail: str) -> str:
     """`base` + `tail`, before any query."""
     parts = urlsplit(base)
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + tail, parts.query, ""))
+
+
+def credentials(url: str) -> tuple[str, dict[str, str]]:
+    """`url` without user and password, and the header of basic authentication that says them (RFC 7617, in
+    UTF-8: a password may hold any character); no header where the URL has neither."""
+    parts = urlsplit(url)
+    if parts.username is None:
+        return url, {}
+    both = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return bare, {"Authorization": f"Basic {base64.b64encode(both).decode()}"}
 
 
 def shown(url: str) -> str:

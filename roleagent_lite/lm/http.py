@@ -24,7 +24,7 @@ from roleagent_lite.errors import (
     nearest,
 )
 from roleagent_lite.lm import dialect, faults
-from roleagent_lite.lm.address import Address, endpoint, shown
+from roleagent_lite.lm.address import Address, credentials, endpoint, shown
 from roleagent_lite.lm.limiter import connections
 from roleagent_lite.types import Reply, Request
 
@@ -186,11 +186,14 @@ class HttpModel:
         import aiohttp
 
         where = shown(url)
+        bare, login = credentials(url)
         try:
             # Who waits for a place waits outside of the deadline, which aiohttp's own limit would count in.
             async with (
                 self._places,
-                self._open().request(method, url, data=data, allow_redirects=False) as response,
+                self._open().request(
+                    method, bare, data=data, headers=login, allow_redirects=False
+                ) as response,
             ):
                 raw = await response.read()
                 return response.status, response.headers, raw.decode("utf-8-sig", errors="replace")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from roleagent_lite import redact
 from roleagent_lite.config import Limits
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.lm.address import candidates, endpoint, is_loopback, parse, proxy_for, shown
+from roleagent_lite.lm.address import candidates, credentials, endpoint, is_loopback, parse, proxy_for, shown
 
 KEY = "sk-test-0123456789abcdefWXYZ"
 LOCAL = "http://127.0.0.1:8000"
@@ -176,3 +178,27 @@ def test_cfg_06_a_provider_s_own_host_may_be_exempt() -> None:
     with pytest.raises(ConfigError, match=r"ALL_PROXY .* cannot be used to reach api\.openai\.com"):
         parse("openai/gpt-4o", Limits(), env)
     assert parse("openai/gpt-4o", Limits(), env | {"NO_PROXY": "openai.com"}).proxy is None
+
+
+@pytest.mark.parametrize(
+    ("url", "bare", "both"),
+    [
+        ("http://me:p%C3%A4ss%F0%9F%94%91@h:1/v1?x=1", "http://h:1/v1?x=1", "me:päss🔑"),
+        ("https://token@h/v1", "https://h/v1", "token:"),
+        ("http://a%40b:c%3Ad%2F@[::1]:8/", "http://[::1]:8/", "a@b:c:d/"),
+    ],
+)
+def test_credentials_of_any_letters_become_a_header(url: str, bare: str, both: str) -> None:
+    found, header = credentials(url)
+    assert found == bare
+    assert base64.b64decode(header["Authorization"].removeprefix("Basic ")).decode() == both
+
+
+def test_no_credentials_no_header() -> None:
+    assert credentials("http://h/v1?key=x@y") == ("http://h/v1?key=x@y", {})
+
+
+def test_a_password_that_was_taken_out_is_asked_for() -> None:
+    with pytest.raises(ConfigError, match=r"'http://h:1/v1' stands .* without its password.*--base-url"):
+        candidates("http://me:[key]@h:1/v1")
+    assert shown("http://me:[key]@h:1/v1") == "http://h:1/v1"
