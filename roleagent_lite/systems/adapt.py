@@ -4,8 +4,8 @@ Keeps: an executor (react) that tries a task and says itself whether it complete
 planner splits the task into sub-tasks joined by AND (in order, all needed) or OR (alternatives, one is
 enough), each of which goes the same way, down to DEPTH; all in one episode, which goes on where the last
 sub-task left it. It is never told how it was scored.
-Leaves out: the executor's atomic skills and hand-written examples; logic deeper than one AND or OR a plan. An
-executor may take SHARE of the episode's steps (the paper: 20 of 50). At the top only "task failed" can be
+Leaves out: the hand-written examples of atomic skills and of plans; logic deeper than one AND or OR a plan. An
+executor may take SHARE of the episode's steps (20 of household's 50, as in the paper). At the top only "task failed" can be
 said: a finished task ends the episode by itself.
 """
 
@@ -91,7 +91,7 @@ class Work:
 class Adapt(Thinking):
     paper = "2311.05772"
     keeps = "executor that says how it went; on failure a plan of sub-tasks joined by AND or OR, to depth 3"
-    leaves_out = "atomic skills and hand-written examples; logic deeper than one AND or OR a plan"
+    leaves_out = "hand-written examples of skills and plans; logic deeper than one AND or OR a plan"
     modules = (*MODULES, "plan")
     choosing = (*CHOOSING, "plan")
 
