@@ -56,7 +56,8 @@ class Spent:
             money = f"{known}price unknown for {self.unpriced} of {self.calls} calls"
         tokens = f"{self.input:,} tokens in ({self.cached:,} from the provider's cache), {self.output:,} out"
         if self.unknown:
-            tokens += f", unknown for {self.unknown} calls"
+            known = f"{tokens}, " if self.input + self.output else "tokens "
+            tokens = f"{known}unknown for {self.unknown} calls"
         extra = f", {self.replayed} replayed" if self.replayed else ""
         extra += f", {self.failed} failed requests" if self.failed else ""
         return f"{self.calls} calls{extra}; {tokens}; {money}"

@@ -7,6 +7,7 @@ layout (markdown) and files (write).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from roleagent_lite.stats import wilson
 from roleagent_lite.store import Event, Run
 from roleagent_lite.tasksets import family_of
 from roleagent_lite.types import ROLES, Trajectory
+
+_EPISODE = re.compile(r"-?\d+/[0-9a-f]{8}/.+?#\d+(?=/|$)")  # the id at the head of a call's sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,7 @@ class Facts:
     start: dict[str, Any]
     final: dict[str, Any]
     errors: list[str]
+    in_progress: list[str] = field(default_factory=list)  # episodes that were begun and have no end
     systems: dict[str, str] = field(default_factory=dict)  # of an evaluation: prompt set -> system
     verdict: str = ""  # what an evaluation found, in words
 
@@ -202,6 +206,16 @@ def _spend(run: Run) -> list[Spend]:
     ]  # fmt: skip
     order = {role: i for i, role in enumerate(ROLES)}
     return sorted(rows, key=lambda s: (order.get(s.role, 9), s.model))  # type: ignore[call-overload]
+
+
+def _in_progress(run: Run) -> list[str]:
+    """Ids of episodes that a stop left unfinished, in the order of their first calls."""
+    begun: dict[str, None] = {}
+    for call in run.calls:
+        found = _EPISODE.match(call.request.sample) if call.request.role == "agent" else None
+        if found and found[0] not in begun:
+            begun[found[0]] = None
+    return [name for name in begun if name not in run.trajectories]
 
 
 def _round_of(trajectory_id: str) -> int:
@@ -260,5 +274,6 @@ def gather(run: Run) -> Facts:
         start=(events.get("start") or [{}])[0],
         final=(events.get("final") or [{}])[-1],
         errors=errors,
+        in_progress=[] if run.status == "finished" else _in_progress(run),
         systems={str(e.get("prompt_set")): str(e.get("system")) for e in events.get("system", [])},
     )

@@ -27,7 +27,7 @@ def spend_table(facts: Facts) -> str:
             code(s.model),
             calls_words(s),
             count(s.input, s.unknown_tokens, s.calls),
-            f"{s.cached:,}",
+            count(s.cached, s.unknown_tokens, s.calls),
             count(s.output, s.unknown_tokens, s.calls),
             dollars(s.dollars, s.unknown_dollars, s.calls),
         ]
@@ -45,7 +45,7 @@ def spend_table(facts: Facts) -> str:
                 "",
                 f"{calls:,}",
                 count(sum(s.input for s in facts.spend), tokens, calls),
-                f"{sum(s.cached for s in facts.spend):,}",
+                count(sum(s.cached for s in facts.spend), tokens, calls),
                 count(sum(s.output for s in facts.spend), tokens, calls),
                 dollars(sum(s.dollars for s in facts.spend), money, calls),
             ]

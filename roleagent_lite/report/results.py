@@ -41,6 +41,8 @@ def headline_parts(facts: Facts, sealed: Comparison | None) -> list[tuple[str, s
                 "What follows is what was done so far; the same command goes on from here.",
             )
         )
+    if facts.in_progress:
+        parts.append(("", _in_progress(facts)))
     if facts.torn:
         tables = ", ".join(f"{name} ({size} bytes)" for name, size in sorted(facts.torn.items()))
         parts.append(("", f"A half-written last record was left out and will be redone: {tables}."))
@@ -62,6 +64,18 @@ def headline_parts(facts: Facts, sealed: Comparison | None) -> list[tuple[str, s
         words = f"Solved {success(tally.success)}." if tally else "No episode has been played yet."
         parts.append(("", words))
     return parts
+
+
+def _in_progress(facts: Facts) -> str:
+    """Which episodes a stop cut short, and why it came."""
+    stopped = str(facts.sessions[-1].get("stopped") or "") if facts.sessions else ""
+    kind = stopped.partition(":")[0]
+    why = {"BudgetStop": "cost cap", "KeyboardInterrupt": "interrupted", "CancelledError": "interrupted"}
+    named = ", ".join(facts.in_progress[:5]) + (", …" if len(facts.in_progress) > 5 else "")
+    return (
+        f"In progress, stopped: {why.get(kind, kind or 'no word of the process')}: {len(facts.in_progress)} "
+        f"({named}). They are not scored and go on at a resume."
+    )
 
 
 def headline(facts: Facts, sealed: Comparison | None) -> str:

@@ -24,7 +24,7 @@ from roleagent_lite.session import make_asker
 from roleagent_lite.store import Event, Run
 from roleagent_lite.types import Call, Task, Trajectory
 from tests.fake_server import Answer, FakeServer, Say, Script, Seen
-from tests.kill_runner import command
+from tests.kill_runner import command as command
 from tests.toy import LOG
 
 KEY = "sk-test-0123456789abcdefWXYZ"

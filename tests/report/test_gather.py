@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,13 @@ def test_an_empty_run_is_no_error(tmp_path: Path) -> None:
     with make.new_run(tmp_path / "r") as run:
         facts = gather(run)
     assert not facts.finished and facts.tallies == {} and facts.spend == []
+
+
+def test_acc_03_episodes_that_a_stop_cut_short_are_named_and_not_scored(tmp_path: Path) -> None:
+    begun = f"1/{'ab' * 4}/a task/with #2 in it#0"
+    for finished in (False, True):
+        with make.whole_run(tmp_path / str(finished), finished=finished) as run:
+            for n, sample in enumerate((begun, f"{begun}/plan", "score", "~1"), 50):
+                run.calls.put(replace(make.call(n), request=replace(make.call(n).request, sample=sample)))
+            facts = gather(run)
+        assert facts.in_progress == ([] if finished else [begun])

@@ -15,8 +15,8 @@ def test_spending_by_role_with_unknown_apart(tmp_path: Path) -> None:
     with make.whole_run(tmp_path / "r") as run:
         text = means.spend_table(gather(run))
     assert "| agent | `toy-model` | 3 | 300 | 60 | 30 | $0.0030 |" in text
-    assert "| reflector | `toy-model` | 1 | unknown | 0 | unknown | unknown |" in text
-    assert "| all |  | 4 | 300 (unknown for 1 calls) | 60 |" in text
+    assert "| reflector | `toy-model` | 1 | unknown | unknown | unknown | unknown |" in text
+    assert "| all |  | 4 | 300 (unknown for 1 calls) | 60 (unknown for 1 calls) |" in text
 
 
 def test_one_role_needs_no_sum(tmp_path: Path) -> None:
