@@ -105,6 +105,16 @@ def test_shipped_task_sets_load_in_the_new_environment(python: Path) -> None:
     assert len(say(python, code).split()) == len(names) > 0
 
 
+def test_shipped_suites_fit_their_task_sets_in_the_new_environment(python: Path) -> None:
+    names = sorted(p.stem for p in (ROOT / "evals").glob("*.toml"))
+    code = (
+        "from roleagent_lite.evals.suite import load_suite, tasks_of\n"
+        f"for n in {names!r}: print(len(tasks_of(load_suite(n))[1]))\n"
+        "from roleagent_lite.report.reference import known, references; references(known())"
+    )
+    assert len(say(python, code).split()) == len(names) > 2
+
+
 def test_importing_the_package_leaves_heavy_libraries_alone(python: Path) -> None:
     code = f"import sys, roleagent_lite; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert say(python, code).strip() == "[]"

@@ -18,6 +18,7 @@ from roleagent_lite.stats import (
     Rate,
     Summary,
     holm,
+    p_words,
     paired_difference,
     summarise,
     task_means,
@@ -113,7 +114,7 @@ def headline(found: Standings) -> str:
     apart = [pair for pair in found.pairs if not pair.success.within_noise(pair.p)]
     for pair in apart:
         low, high = (pair.first, pair.second) if pair.success.difference > 0 else (pair.second, pair.first)
-        parts.append(f"More than noise: {high} over {low} (corrected p = {pair.p:.3f}).")
+        parts.append(f"More than noise: {high} over {low} (corrected p {p_words(pair.p)}).")
     within = len(found.pairs) - len(apart)
     if within:
         all_of = "all" if within == len(found.pairs) else f"the other {within} of {len(found.pairs)}"
@@ -222,7 +223,7 @@ def pairs_table(found: Standings) -> str:
             f"{100 * pair.success.win_rate:.0f} %",
             signed(pair.success),
             signed(pair.score, 2) if pair.score is not None else "no score",
-            f"{pair.p:.3f}",
+            p_words(pair.p).removeprefix("= "),
             "within noise" if pair.success.within_noise(pair.p) else "more than noise",
         ]
         for pair in found.pairs

@@ -157,6 +157,13 @@ def points(value: float) -> str:
     return f"{100 * value:+.0f} percentage points"
 
 
+def p_words(p: float) -> str:
+    """`= 0.62`, `= 0.031` or `< 0.001`: never a p of 0."""
+    if p < 0.001:
+        return "< 0.001"
+    return f"= {p:.3f}" if p < NOISE else f"= {p:.2f}"
+
+
 def verdict(paired: Paired, first: str, second: str, p: float | None = None, what: str = "solved") -> str:
     """One sentence: better, worse, or within noise; never a winner where `Paired.within_noise`.
 
@@ -168,9 +175,9 @@ def verdict(paired: Paired, first: str, second: str, p: float | None = None, wha
     if not paired.within_noise(p):
         side = "more" if paired.difference > 0 else "fewer"
         things = f"{side} tasks" if what == "solved" else {"more": "higher", "fewer": "lower"}[side]
-        return f"That is more than noise ({mark} = {own:.3f}): {second} {what} {things} than {first}."
+        return f"That is more than noise ({mark} {p_words(own)}): {second} {what} {things} than {first}."
     if paired.wins == paired.losses == 0:
         return f"No difference was seen: {second} and {first} ended alike on every task."
     claim = "better" if paired.difference > 0 else "worse" if paired.difference < 0 else "any different"
-    told = f"({mark} = {own:.2f})"
+    told = f"({mark} {p_words(own)})"
     return f"The difference is within noise {told}: this does not show that {second} is {claim}."

@@ -13,6 +13,7 @@ from roleagent_lite.stats.paired import (
     holm,
     mcnemar,
     mcnemar_one_sided,
+    p_words,
     paired_difference,
     points,
     sign_test,
@@ -243,6 +244,9 @@ def test_the_verdict_names_a_winner_only_outside_the_noise() -> None:
     assert alike is not None and "No difference was seen" in verdict(alike, "a", "b")
     worse = paired_difference(scored(*[0.9, 0.8, 0.7] * 4), scored(*[0.1, 0.2, 0.3] * 4))
     assert worse is not None and "scored lower" in verdict(worse, "a", "b", what="scored")
+    assert [p_words(p) for p in (0.0, 0.00099, 0.0312, 0.05, 1.0)] == [
+        "< 0.001", "< 0.001", "= 0.031", "= 0.05", "= 1.00",
+    ]  # fmt: skip
     assert points(0.123) == "+12 percentage points"
 
 
