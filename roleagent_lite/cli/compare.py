@@ -23,6 +23,13 @@ Sides = Annotated[
 ]
 Most = Annotated[int, typer.Option("--tasks", min=0, help="How many of the tasks that differ are listed.")]
 
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Also write it as a page, with links into the runs' reports."
+    ),
+]
+
 
 def words(found: Comparison, most: int) -> str:
     """The comparison for reading: warnings first, then the table, the pairs, and where they differ."""
@@ -94,11 +101,23 @@ def _cells(row: Differing) -> list[str]:
     ]
 
 
-def command(sides: Sides, tasks: Most = 10, runs: Runs = Path("runs"), json: AsJson = False) -> None:
+def command(
+    sides: Sides,
+    tasks: Most = 10,
+    html: Html = None,
+    runs: Runs = Path("runs"),
+    json: AsJson = False,
+) -> None:
     """Compare systems on the same tasks: wins, losses, ties, difference with interval, costs, where they
     differ."""
     from roleagent_lite.cli.output import emit
     from roleagent_lite.evals.compare import compare
 
     found = compare(*sides, runs=runs)
-    emit(found.as_data(), words(found, tasks), json)
+    data, text = found.as_data(), words(found, tasks)
+    if html is not None:
+        from roleagent_lite.report.html.comparison import write_comparison
+
+        data["html"] = str(write_comparison(found, html))
+        text += f"\n\nwritten to {html}"
+    emit(data, text, json)

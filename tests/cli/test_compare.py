@@ -66,3 +66,14 @@ def test_a_wrong_word_is_named(inside: Inside, tmp_path: Path) -> None:
     clear(inside("compare", "x", "r"), 2, "no run 'x'")
     clear(inside("compare", "r", "r:first2"), 2, "say which")
     assert inside("compare").returncode == 2
+
+
+def test_it_can_be_written_as_a_page(inside: Inside, tmp_path: Path) -> None:
+    told(tmp_path, "runs/r", first(2), first(11), n=12)
+    done = inside("compare", "r", "--html", "page.html")
+    assert done.returncode == 0 and "written to page.html" in done.stdout
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert 'href="./runs/r/report.html#t=0%2Ffirst2__%2Ft5%230"' in page
+    assert json.loads(inside("compare", "r", "--html", "page.html", "--json").stdout)["html"] == "page.html"
+    lost = inside("compare", "r", "--html", "nowhere/page.html")
+    assert lost.returncode != 0 and "cannot write nowhere/page.html" in lost.stderr

@@ -19,7 +19,7 @@ from typing import Any
 
 import roleagent_lite.wia.align as align
 from roleagent_lite.errors import RoleAgentError
-from roleagent_lite.redact import harmless
+from roleagent_lite.redact import harmless, visible
 from roleagent_lite.report.html.piece import shown
 from roleagent_lite.report.markdown import cut
 from roleagent_lite.store import Run
@@ -29,8 +29,7 @@ from roleagent_lite.types import Credit, Diagnosis, Step, Trajectory
 MOST_BYTES = 16_000_000  # of base64 in the page; 20,000 household episodes would be some 60 MB
 BLOCK = 300_000  # characters of JSON in one block, before packing
 LONG = 20_000  # characters kept of one text
-# What `shown` would change, as JSON writes it: control characters, escapes of them, marks of direction.
-_ODD = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]|" + r"\\[bfru]")
+_ESCAPES = re.compile(r"\\[bfru]")  # how JSON writes control characters, and backslashes before such letters
 SPLITS = ("test", "dev", "train")
 RULE = (
     "failures on the sealed test tasks first, then the other sealed episodes, then dev and training, "
@@ -44,7 +43,7 @@ def safe_json(data: Any) -> str:
     Looks at the whole first: a run's texts are many and seldom hold anything to change.
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    if harmless(text) and not _ODD.search(text):
+    if harmless(text) and visible(text) == text and not _ESCAPES.search(text):
         return text
     return json.dumps(_shown(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 

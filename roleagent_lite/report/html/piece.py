@@ -6,7 +6,6 @@ not `Markup` is escaped; only this package makes `Markup`. Leaves out what is sh
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,8 +13,6 @@ from roleagent_lite.redact import mend, scrub, visible
 from roleagent_lite.report.gather import Share
 from roleagent_lite.report.markdown import cut
 
-# Marks that turn the writing direction and could show a text in another order than it has.
-_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069\u2028\u2029]")
 _ENTITIES = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("'", "&#39;"))
 
 
@@ -27,7 +24,7 @@ class Markup(str):
 
 def shown(text: str) -> str:
     """`text` without keys, with lone surrogates, control characters and marks of direction made visible."""
-    return _TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", visible(scrub(mend(text))))
+    return visible(scrub(mend(text)))
 
 
 def esc(text: object) -> Markup:

@@ -87,8 +87,8 @@ function credits(step, most) {
   if (!step.c) return null;
   const [reward, predictive, task, advantage, state] = step.c;
   return field("Credit", "",
-    el("div", {}, creditBar(advantage, most), ` advantage ${signed(advantage, 3)} `,
-      el("span", { class: "dim" }, `(state ${signed(state, 3)}) · reward ${reward.toFixed(3)} = task return ${task.toFixed(3)}, predictive ${predictive.toFixed(3)}`)));
+    el("div", {}, creditBar(advantage, most), ` advantage ${signed(advantage, 3)}, reward ${reward.toFixed(3)} `,
+      el("span", { class: "dim" }, `(state part ${signed(state, 3)}; task return ${task.toFixed(3)}, prediction ${predictive.toFixed(3)})`)));
 }
 
 function stepCard(episode, t, most, total) {
