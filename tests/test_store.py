@@ -245,3 +245,25 @@ def test_a_start_that_failed_keeps_no_name(tmp_path: Path) -> None:
         run.dispatched.put(Event("k", "call", {}))
     with pytest.raises(ConfigError, match="model: 'openai/x' then"):
         Run.create(tmp_path / "r", from_mapping({"model": "openai/y"}))
+
+
+@pytest.mark.parametrize("name", ["calls.jsonl", "lock", "config.toml.part", "memory", "memory/modes.lance"])
+def test_a_run_with_a_link_is_refused_by_name(name: str, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    run = tmp_path / "run"
+    Run.create(run, RunConfig()).close()
+    (run / name).parent.mkdir(exist_ok=True)
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(outside)
+    for use in (Run.open, lambda path: Run.create(path, RunConfig())):
+        with pytest.raises(ConfigError, match=f"holds {name}, which is a link"):
+            use(run)
+    assert list(outside.iterdir()) == []
+
+
+def test_a_run_behind_a_link_is_the_users_own_choice(tmp_path: Path) -> None:
+    Run.create(tmp_path / "real", RunConfig()).close()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with Run.open(tmp_path / "link") as run:
+        assert run.status == "new"

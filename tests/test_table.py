@@ -452,3 +452,26 @@ def test_a_number_that_is_not_finite_is_refused(tmp_path: Path, value: float) ->
         store.put(replace(trajectory(0), score=value))
     assert store.put(trajectory(0))
     store.close()
+
+
+@pytest.mark.parametrize("value", ["1e999", "-1e400", "NaN", "Infinity"])
+def test_a_number_that_is_none_is_damage(value: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    file.write_text(f'{{"v":1,"key":"k","row":{{"key":"k","kind":"x","data":{{"n":{value}}}}}}}\n')
+    table: Table[Event] = Table(file, Event, lambda e: e.key)
+    with pytest.raises(RoleAgentError, match="line 1 is damaged"):
+        table.get("k")
+    table.close()
+
+
+def test_a_line_without_end_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roleagent_lite.table.MAX_LINE", 1000)
+    file = tmp_path / "t.jsonl"
+    good = '{"v":1,"key":"k","row":{"key":"k","kind":"x","data":{}}}\n'
+    file.write_text(good + "x" * 5000)
+    with pytest.raises(RoleAgentError, match=r"line 2 is damaged .longer than 1000 bytes"):
+        Table(file, Event, lambda e: e.key)
+    file.write_text(good + "x" * 500)
+    table: Table[Event] = Table(file, Event, lambda e: e.key)
+    assert (len(table), table.torn) == (1, 500)
+    table.close()

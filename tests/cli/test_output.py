@@ -95,3 +95,11 @@ def test_next_name_is_free(tmp_path: Path) -> None:
     (tmp_path / "evolve-1").mkdir()
     assert output.next_name("evolve", tmp_path) == "evolve-2"
     assert output.flat({"a": 1, "b": 2}) == "a=1, b=2"
+
+
+def test_json_stays_json_whatever_the_key_and_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    redact.register("100000")
+    output.emit({"n": 100000, "text": "100000 \x9b31m\u202e", "100000": None}, "", True)
+    shown = capsys.readouterr().out
+    assert json.loads(shown) == {"n": 100000, "text": "[key] \x9b31m\u202e", "[key]": None}
+    assert "\x9b" not in shown and "\u202e" not in shown

@@ -120,3 +120,21 @@ def test_events_may_come_from_any_thread() -> None:
         for member in crew:
             member.join()
     assert all(text.startswith("playing training tasks") for text in out.getvalue().splitlines())
+
+
+def test_notes_of_servers_steer_no_terminal_and_make_no_lines() -> None:
+    out = io.StringIO()
+    with Screen(out=out) as screen:
+        screen.listen(Progress("estimate", note="model \x1b]0;own\x07 costs"))
+        screen.listen(Progress("train", 1, 2, note="busy\x1b[2J\n\x9b1mroleagent-lite: all is well\u202e"))
+    said = out.getvalue()
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said) and len(said.splitlines()) == 2
+
+
+def test_the_first_event_is_told_once() -> None:
+    told: list[int] = []
+    with Screen(out=io.StringIO()) as screen:
+        screen.first = lambda: told.append(1)
+        for number in range(3):
+            screen.listen(Progress("train", number, 3))
+    assert told == [1]

@@ -57,7 +57,17 @@ def test_a_member_that_is_not_the_pinned_one(
     cache: Path, tiny_pin: weights.Pin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(weights.PINS, "embedded", replace(tiny_pin, member_sha256="0" * 64))
-    with pytest.raises(RoleAgentError, match="does not hold the .* that it should"):
+    for _ in range(2):  # the second time it is not taken from the cache by its size
+        with pytest.raises(RoleAgentError, match=r"does not hold the .* that it should"):
+            weights.resolve_model("embedded")
+        assert not (cache / f"{tiny_pin.package}-{tiny_pin.version}").exists()
+
+
+def test_a_member_that_is_cut_short(
+    cache: Path, tiny_pin: weights.Pin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(weights.PINS, "embedded", replace(tiny_pin, member_bytes=tiny_pin.member_bytes + 1))
+    with pytest.raises(RoleAgentError, match="truncated, or another file"):
         weights.resolve_model("embedded")
 
 
