@@ -124,7 +124,9 @@ def parse(spec: str, limits: Limits, environ: Mapping[str, str] | None = None) -
         url = env.get("OPENAI_BASE_URL") or env.get("OPENAI_API_BASE")
     if provider in LOCAL and rest and not url:
         default, variables = LOCAL[provider]
-        url = next((env[v] for v in variables if env.get(v)), default)
+        url = next((env[v].strip() for v in variables if env.get(v)), default)
+        if "://" not in url and not re.search(r":\d+/?$", url):  # as Ollama reads OLLAMA_HOST
+            url = f"{url.rstrip('/')}:{urlsplit(default).port}"
     if url and (not known or provider in _GENERIC):
         model = rest if provider in _GENERIC and rest else name
         return _http(spec, model, url, limits, env)

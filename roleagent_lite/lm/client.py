@@ -103,8 +103,10 @@ class ProviderModel:
         if request.schema is not None and quirks.schema:
             name = re.sub(r"\W", "_", request.module) or "reply"
             schema = {"type": "json_schema", "name": name, "schema": dict(request.schema)}
+        usual = quirks.max_tokens == "max_tokens"  # as DSPy calls it for that provider
         config = lm15.Config(
-            max_tokens=request.max_tokens,
+            max_tokens=request.max_tokens if usual else None,
+            extensions=None if usual else {quirks.max_tokens: request.max_tokens},
             temperature=request.temperature if quirks.temperature else None,
             seed=request.seed if quirks.seed else None,
             response_format=schema,

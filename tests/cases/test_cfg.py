@@ -130,6 +130,12 @@ OTHERS: dict[str, tuple[str, str, Raw, str]] = {
         ),
         "max_completion_tokens",
     ),
+    "max_tokens, groq": (
+        "groq",
+        "max_tokens",
+        refuse("max_tokens", "'max_tokens' is not supported. Use 'max_completion_tokens' instead."),
+        "max_completion_tokens",
+    ),
     "max_tokens, 422": ("openai", "max_tokens", extra("max_tokens"), "max_completion_tokens"),
     "schema": (
         "openai",

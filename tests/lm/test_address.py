@@ -46,6 +46,31 @@ def test_a_key_that_no_header_carries_is_refused_without_showing_it(key: str) ->
     assert "0123456" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("host", "base"),
+    [
+        ("0.0.0.0", "http://0.0.0.0:11434/v1"),
+        ("10.0.0.7:8000", "http://10.0.0.7:8000/v1"),
+        ("box.example/", "http://box.example:11434/v1"),
+        ("http://box.example", "http://box.example/v1"),
+        ("http://127.0.0.1:11434/api", "http://127.0.0.1:11434/api"),
+        ("http://127.0.0.1:11434/api/chat", "http://127.0.0.1:11434/v1"),
+    ],
+)
+def test_cfg_04_ollama_s_variable_is_read_as_ollama_reads_it(host: str, base: str) -> None:
+    assert parse("ollama/x", Limits(), {"OLLAMA_HOST": host}).base_url == base
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1", "http://::1:8000", "http://h:port", "ftp://h", "http://h st/v1"]
+)
+def test_cfg_04_what_is_no_url_is_said_without_its_password(url: str) -> None:
+    for bad in (url, url.replace("://", "://me:pass-word-99@")):
+        with pytest.raises(ConfigError, match="is not http:// or https:// with a host") as caught:
+            candidates(bad)
+        assert "pass-word-99" not in str(caught.value)
+
+
 def test_net_07_no_key_at_all_is_an_error_before_any_request() -> None:
     with pytest.raises(ConfigError, match=r"no key for model 'openai/gpt-4o': set OPENAI_API_KEY"):
         parse("openai/gpt-4o", Limits(), {})
