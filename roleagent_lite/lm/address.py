@@ -214,10 +214,10 @@ def candidates(url: str) -> tuple[str, ...]:
         usable = usable and not re.search(r"\s", parts.netloc)
     except ValueError:  # brackets of IPv6, or a port
         usable = False
-    if not usable and "[key]@" in url:
+    if "[key]@" in url or "=[key]" in url:
         raise ConfigError(
-            f"base URL '{shown(url)}' stands in the run's settings without its password, which is not saved; "
-            "give it again: --base-url or the model's flag"
+            f"base URL '{shown(url)}' stands in the run's settings without its password or key, which is not "
+            "saved; give it again: --base-url or the model's flag"
         )
     if not usable:
         bare = re.sub(r"//[^/@]*@", "//", url).partition("?")[0]

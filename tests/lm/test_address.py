@@ -224,6 +224,7 @@ def test_no_credentials_no_header() -> None:
 
 
 def test_a_password_that_was_taken_out_is_asked_for() -> None:
-    with pytest.raises(ConfigError, match=r"'http://h:1/v1' stands .* without its password.*--base-url"):
-        candidates("http://me:[key]@h:1/v1")
+    for url in ("http://me:[key]@h:1/v1", "http://h:1/v1?api_key=[key]&x=1"):
+        with pytest.raises(ConfigError, match=r"'http://h:1/v1' stands .* without its password.*--base-url"):
+            candidates(url)
     assert shown("http://me:[key]@h:1/v1") == "http://h:1/v1"
