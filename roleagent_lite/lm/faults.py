@@ -60,9 +60,14 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milli|h|m|s)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "milli": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NO_MODEL = re.compile(
     r"model[_ ]not[_ ]found|no such model|unknown model|model\b.{0,80}(not found|does(n't| not) exist)"
-    r"|not_found_error model:|(invalid|unknown) model|deploymentnotfound|not a valid model",
+    r"|not_found_error model:|decommissioned|no endpoints found|(invalid|unknown) model"
+    r"|deploymentnotfound|not a valid model",
     re.IGNORECASE,
 )
+_WRONG_KEY = re.compile(
+    r"api[_ ]key[_ ](is )?(not valid|invalid)|(invalid|incorrect)[_ ]api[_ ]key", re.IGNORECASE
+)
+_NO_TLS = re.compile(r"plain HTTP request was sent to HTTPS|HTTP request to an HTTPS server", re.IGNORECASE)
 _OVERLOADED = re.compile(
     r"overloaded|rate[_ ]?limit|server_error|temporar|try again|unavailable", re.IGNORECASE
 )
@@ -195,11 +200,21 @@ def judge(status: int, error: Said, address: Address, url: str, wait: float | No
         )
     if status < 500 and _FILTERED.search(error.all):
         return ContentFiltered(f"{where}: the provider's content filter refused ({words})", status=status)
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and _WRONG_KEY.search(error.all)):  # 400: Gemini
         return FatalModelError(
             f"{where} refused access ({status}: {words}); {address.key_words}. "
             "Set the right key in that variable, or name another variable with limits.api_key_env",
             status=status,
+        )
+    if status == 407:
+        return FatalModelError(
+            f"the proxy on the way to {where} wants a user name and a password ({words}); write them into "
+            "the variable that names it: http://USER:PASSWORD@HOST:PORT",
+            status=status,
+        )
+    if status == 400 and _NO_TLS.search(error.all):
+        return FatalModelError(
+            f"{where} speaks https only ({words}); write https:// in its URL", status=status
         )
     if status in (408, 409, 425, 429) or status >= 500:
         if status >= 500 and _TOO_LONG.search(error.all):

@@ -209,6 +209,12 @@ class HttpModel:
                     "after `ulimit -n 4096`"
                 ) from None
             raise faults.Unreachable(f"cannot reach the server {where} ({reason})") from None
+        except aiohttp.ClientHttpProxyError as error:
+            if error.status == 407:
+                raise faults.judge(407, faults.Said(error.message), self._address, where) from None
+            raised = f"the proxy does not open the way to {where} ({error.status} {error.message})"
+            kind = FatalModelError if error.status < 500 else TransientModelError
+            raise kind(raised, status=error.status) from None
         except aiohttp.ClientPayloadError:
             raise TransientModelError(f"{where}: stream cut, the connection ended inside the reply") from None
         except TimeoutError:

@@ -651,6 +651,22 @@ WRONG: dict[str, tuple[str, Raw, str]] = {
         anthropic_fail(403, "permission_error", "no access"),
         "ANTHROPIC_API_KEY",
     ),
+    "Gemini's 400": (
+        "openai",
+        Raw(
+            400,
+            [
+                {
+                    "error": {
+                        "code": 400,
+                        "message": "API key not valid. Please pass a valid API key.",
+                        "status": "INVALID_ARGUMENT",
+                    }
+                }
+            ],
+        ),
+        "OPENAI_API_KEY",
+    ),
     "inside a 200": (
         "openai",
         Raw(200, {"error": {"code": 401, "message": "User not found."}}),

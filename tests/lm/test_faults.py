@@ -137,6 +137,24 @@ def test_a_web_page_is_its_title_and_a_422_its_field() -> None:
     assert said.param == "seed" and "temperature" not in said.message
 
 
+def test_net_07_a_wrong_key_with_another_status() -> None:
+    for body in (
+        {"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}},
+        {"error": {"message": "no", "code": "invalid_api_key"}},
+    ):
+        fault = error(400, body)
+        assert fault.fatal and "the key from OPENAI_API_KEY" in str(fault)
+    assert not error(400, {"error": {"message": "the api key of the door"}}).fatal
+
+
+def test_cfg_06_what_stands_on_the_way_is_named() -> None:
+    asked = error(407, "<html><title>407 Proxy Authentication Required</title></html>")
+    assert asked.fatal and "the proxy on the way" in str(asked) and "USER:PASSWORD" in str(asked)
+    nginx = "<title>400 The plain HTTP request was sent to HTTPS port</title>"
+    assert error(400, nginx).fatal and "write https://" in str(error(400, nginx))
+    assert error(400, "Client sent an HTTP request to an HTTPS server.").fatal
+
+
 def test_net_09_a_filter_is_neither_a_rate_limit_nor_fatal() -> None:
     azure = {"error": {"code": "content_filter", "message": "triggering Azure's content management policy",
                        "innererror": {"code": "ResponsibleAIPolicyViolation"}}}  # fmt: skip
@@ -154,6 +172,12 @@ def test_net_09_a_filter_is_neither_a_rate_limit_nor_fatal() -> None:
         (404, {"error": {"message": "The model `gpt-9` does not exist", "code": "model_not_found"}}),
         (404, {"error": 'model "x" not found, try pulling it first'}),
         (400, {"error": {"message": "foo is not a valid model ID", "code": 400}}),
+        (
+            400,
+            {"error": {"message": "The model `x` has been decommissioned", "code": "model_decommissioned"}},
+        ),
+        (404, {"error": {"message": "No endpoints found for foo/bar.", "code": 404}}),
+        (404, {"type": "error", "error": {"type": "not_found_error", "message": "model: claude-x"}}),
     ],
 )
 def test_an_unknown_model_is_fatal(status: int, body: object) -> None:

@@ -342,3 +342,55 @@ async def test_no_file_left_is_said_and_ends_the_run() -> None:
                 for one in held:
                     one.close()
     assert fake.count == 0
+
+
+async def test_a_proxy_that_does_not_open_the_way_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeServer() as fake:  # knows no CONNECT
+        monkeypatch.setenv("HTTPS_PROXY", fake.url)
+        model = HttpModel(parse("fake@https://host.example/v1", Limits(), None), 10)
+        with pytest.raises(
+            FatalModelError, match=r"the proxy does not open the way to https://host\.example"
+        ):
+            await model.complete(ask())
+        await model.close()
+        assert [seen.method for seen in fake.others] == ["CONNECT"]
+
+
+async def test_redirects_stay_on_the_host_and_end() -> None:
+    paths = ["/v1/chat/completions", "/new"]
+    with FakeServer(in_turn(Raw(307, "", {"Location": "/new"}), Say("ok")), paths=paths) as fake:
+        async with http_model(fake) as model:
+            assert (await model.complete(ask())).text == "ok"
+        assert [s.path for s in fake.requests] == paths
+        assert fake.requests[0].body == fake.requests[1].body
+    for to in ("http://other.example/v1", "/v1/chat/completions", ""):
+        with FakeServer(in_turn(Raw(301, "", {"Location": to}))) as fake:
+            async with http_model(fake) as model:
+                with pytest.raises(FatalModelError, match="answers with a redirect"):
+                    await model.complete(ask())
+            assert fake.count <= 4
+
+
+async def test_a_count_far_too_low_for_the_prompt_is_noted_once() -> None:
+    notes: list[str] = []
+    with FakeServer(always("ok")) as fake:  # counts 100 tokens
+        async with http_model(fake, notes=notes) as model:
+            for text in ("short", "long " * 1000, "x" * 9000, "y" * 9000):
+                await model.complete(ask(text))
+    (note,) = notes
+    assert "100 input tokens" in note and "9,008 characters" in note and "num_ctx" in note
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Raw(200, b"\xef\xbb\xbf" + b'{"choices": [{"message": {"content": "ok"}}]}'),
+        Raw(200, stream(["o", "k"]).body),
+        Raw(200, '{"choices": [{"message": {"content": "ok"}}]}', kind="text/event-stream"),
+    ],
+    ids=["BOM", "a stream said to be JSON", "JSON said to be a stream"],
+)
+async def test_a_body_is_read_for_what_it_is(answer: Raw) -> None:
+    with FakeServer(in_turn(answer)) as fake:
+        async with http_model(fake) as model:
+            assert (await model.complete(ask())).text == "ok"
