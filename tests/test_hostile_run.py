@@ -177,8 +177,7 @@ def test_a_shared_copy_keeps_odd_ids_as_names_only(runs: Path, tmp_path: Path) -
 
 # --- links, pipes, damage ------------------------------------------------------------------------------
 
-FILES = ("calls.jsonl", "config.toml", "report.md", "report.md.part", "config.toml.part", "lock", "log.txt",
-         "prompt.json", "memory", "report.html", "anything")  # fmt: skip
+FILES = ("calls.jsonl", "config.toml", "report.md.part", "config.toml.part", "log.txt", "memory", "anything")
 
 
 @pytest.mark.parametrize("name", FILES)

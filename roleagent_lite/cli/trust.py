@@ -84,7 +84,7 @@ def code_of(config: RunConfig, suite: Suite | None = None) -> list[str]:
 
 
 def servers_of(config: RunConfig) -> list[str]:
-    """Servers and variables with keys that the settings name, in words, without secrets."""
+    """Servers, variables with keys and model files that the settings name, in words, without secrets."""
     from roleagent_lite.lm.address import shown
 
     texts = [
@@ -96,6 +96,11 @@ def servers_of(config: RunConfig) -> list[str]:
     found = [f"the server {shown(url)}" for url in urls]
     if config.limits.base_url and not urls:
         found.append(f"the server {shown(config.limits.base_url)}")
+    found += sorted(
+        {f"the model {text.removeprefix('embedded:')}" for text in texts if text.startswith("embedded:")}
+    )
+    if config.aiw.embedder.startswith("hf:"):
+        found.append(f"the embedder {config.aiw.embedder}")
     return found + ([f"the key in {config.limits.api_key_env}"] if config.limits.api_key_env else [])
 
 

@@ -51,6 +51,8 @@ def foreign(tmp_path: Path, **settings: object) -> Path:
         ({"limits": {"base_url": "http://me:pw@evil.example/v1"}}, "the server http://evil.example/v1"),
         ({"models": {"judge": "x@http://evil.example"}}, "the server http://evil.example"),
         ({"limits": {"base_url": "evil.example:80"}}, "the server"),
+        ({"model": "embedded:hf:evil/model"}, "the model hf:evil/model"),
+        ({"aiw": {"embedder": "hf:evil/encoder"}}, "the embedder hf:evil/encoder"),
         ({"limits": {"api_key_env": "AWS_SECRET_ACCESS_KEY"}}, "the key in AWS_SECRET_ACCESS_KEY"),
     ],
 )
