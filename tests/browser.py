@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -140,17 +141,16 @@ class Browser:
         self._rest = b""
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
-        # The browser reads from 3 and writes to 4: first out of the way, then there.
+        # The browser reads from 3 and writes to 4: first out of the way, then there, in a process that
+        # becomes the browser (a function run between fork and exec is not safe where there are threads).
         ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (theirs_in, theirs_out)]
-
-        def place() -> None:
-            os.dup2(ends[0], 3)
-            os.dup2(ends[1], 4)
-
-        command = [program, *FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
+        place = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+        place += "os.execv(sys.argv[3], sys.argv[3:])"
+        command = [sys.executable, "-I", "-S", "-c", place, *map(str, ends)]
+        command += [program, *FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
         with (folder / "chromium.log").open("wb") as log:
             self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, close_fds=False, preexec_fn=place
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, pass_fds=ends
             )
         for fd in (theirs_in, theirs_out, *ends):
             os.close(fd)

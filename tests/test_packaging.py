@@ -115,6 +115,12 @@ def test_shipped_suites_fit_their_task_sets_in_the_new_environment(python: Path)
     assert len(say(python, code).split()) == len(names) > 2
 
 
+def test_the_report_page_finds_its_script_and_style(python: Path) -> None:
+    code = "from roleagent_lite.report.html.page import head, end; print(len(head('t')), len(end()))"
+    style, script = map(int, say(python, code).split())
+    assert style > 5_000 and script > 10_000
+
+
 def test_importing_the_package_leaves_heavy_libraries_alone(python: Path) -> None:
     code = f"import sys, roleagent_lite; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert say(python, code).strip() == "[]"

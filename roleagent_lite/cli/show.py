@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 Which = Annotated[
     str | None, typer.Argument(metavar="[TRAJECTORY]", help="A trajectory's id, or `list` for all ids.")
 ]
+Html = Annotated[
+    bool, typer.Option("--html", help="Write the run's report anew, report.html too, and name the page.")
+]
 Full = Annotated[bool, typer.Option("--full", help="Do not shorten long texts.")]
 
 
@@ -143,12 +146,19 @@ def command(
     trajectory: Which = None,
     runs: Runs = Path("runs"),
     full: Full = False,
+    html: Html = False,
     json: AsJson = False,
 ) -> None:
     """Show a run: success, candidates, failure modes, curriculum; or one trajectory step by step."""
     from roleagent_lite.cli.output import emit, find_run
     from roleagent_lite.store import Run
 
+    if html:
+        from roleagent_lite.report.html.write import write_all
+
+        page = write_all(find_run(run, runs)).with_name("report.html")
+        emit({"report": str(page)}, str(page), json)
+        return
     with Run.open(find_run(run, runs)) as opened:
         if trajectory == "list":
             data, text = _list(opened)

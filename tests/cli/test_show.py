@@ -59,6 +59,13 @@ def test_what_is_beyond_the_end_was_never_seen() -> None:
     assert "foretold: (nothing)  [not scored]" in text and "advantage" not in text
 
 
+def test_the_report_can_be_written_anew(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = shown(root, capsys, html=True)
+    assert said.strip() == str(root / "r" / "report.html")
+    assert (root / "r" / "report.html").is_file() and (root / "r" / "report.md").is_file()
+    assert json.loads(shown(root, capsys, html=True, json=True)) == {"report": said.strip()}
+
+
 def test_a_part_of_an_id_is_enough_where_it_is_one(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(root, capsys, "0/seed0000/dev1").startswith("0/seed0000/dev1#0")
     with pytest.raises(ConfigError, match=r"'dev1' names 2 trajectories of run r: .*/dev1#0, .*show r list"):

@@ -70,6 +70,7 @@ const tabOf = (panel) => $(`tab-${panel.id}`);
 let current = panels[0];
 
 function showPanel(panel, focus = false) {
+  if (panel !== current) window.scrollTo(0, 0);
   current = panel;
   for (const one of panels) {
     const on = one === panel, tab = tabOf(one);

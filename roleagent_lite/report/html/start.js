@@ -45,7 +45,9 @@ async function start() {
   document.addEventListener("keydown", keysEverywhere);
   startViewer();
   window.addEventListener("hashchange", follow);
-  if ($("list")) await startLists();
+  if ($("list")) {
+    try { await startLists(); } catch (error) { $("episodes-words").textContent = `The episodes cannot be read: ${error}`; }
+  }
   await follow();
   document.documentElement.dataset.ready = "true";
 }

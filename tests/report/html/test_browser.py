@@ -399,6 +399,26 @@ def test_a_long_list_comes_in_pages(browser: Browser, tmp_path: Path) -> None:
     assert tab.js("document.querySelector('#episodes-list .pager button:nth-of-type(2)').disabled") is True
 
 
+def test_a_page_that_was_cut_off_still_shows_its_tables(
+    browser: Browser, whole: Path, tmp_path: Path
+) -> None:
+    text = whole.read_text(encoding="utf-8")
+    (tmp_path / "cut.html").write_text(text.replace('id="list">H4sI', 'id="list">AAAA'), encoding="utf-8")
+    tab = browser.page()
+    tab.open((tmp_path / "cut.html").as_uri() + "#t=x")
+    assert tab.text("#episodes-words").startswith("The episodes cannot be read")
+    tab.click("#tab-results")
+    assert "Success by prompt" in tab.texts("#results h3")
+
+
+def test_another_section_begins_at_its_top(page: Page) -> None:
+    page.size(1280, 400)
+    page.js("window.scrollTo(0, 300)")
+    page.click("#tab-results")
+    page.wait("!document.getElementById('results').hidden")
+    assert page.js("window.scrollY") == 0
+
+
 @pytest.mark.embedded
 def test_the_page_of_a_real_embedded_run(browser: Browser, tmp_path: Path) -> None:
     """An evaluation by the real embedded model, played here; its page opens and shows each episode."""
