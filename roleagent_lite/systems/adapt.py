@@ -4,9 +4,9 @@ Keeps: an executor (react) that tries a task and says itself whether it complete
 planner splits the task into sub-tasks joined by AND (in order, all needed) or OR (alternatives, one is
 enough), each of which goes the same way, down to DEPTH; all in one episode, which goes on where the last
 sub-task left it. It is never told how it was scored.
-Leaves out: the hand-written examples of atomic skills and of plans; logic deeper than one AND or OR a plan. An
-executor may take SHARE of the episode's steps (20 of household's 50, as in the paper). At the top only "task failed" can be
-said: a finished task ends the episode by itself.
+Leaves out: the hand-written examples of atomic skills and of plans; logic deeper than one AND or OR a
+plan. An executor may take SHARE of the episode's steps (20 of household's 50, as in the paper). At the top
+only "task failed" can be said: a finished task ends the episode by itself.
 """
 
 from __future__ import annotations
