@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from roleagent_lite.config import RunConfig
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.report.anonymous import Anonymous, home_names, machine_names
+from roleagent_lite.report.html.write import write_all
 from roleagent_lite.report.write import write_report
 from roleagent_lite.store import TABLES, Run
 from roleagent_lite.table import Table
@@ -83,9 +84,10 @@ def _made(run: Run, work: Path, name: str, anonymous: Anonymous, prompts: bool, 
     """The finished copy in a folder of `work`."""
     whole = work / "whole" / name
     _copy(run, whole, anonymous, _changes(prompts, observations, texts=True))
-    write_report(whole)
     if observations:
+        write_all(whole)
         return whole
+    write_report(whole)
     # The report's numbers come from the texts, so they are counted before the texts go.
     bare = work / "bare" / name
     _copy(run, bare, anonymous, _changes(prompts, observations, texts=False))
@@ -204,6 +206,7 @@ def _replaced(anonymous: Anonymous, prompts: bool, observations: bool) -> list[s
         out.append("the texts of prompts, and what was sent and answered in calls")
     if not observations:
         out.append("what the world said, what the models answered, and diagnoses; actions and numbers remain")
+        out.append("report.html, which shows episodes step by step")
     return out
 
 

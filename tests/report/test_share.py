@@ -88,6 +88,7 @@ def test_nothing_of_the_machine_is_in_the_copy(tmp_path: Path) -> None:
     assert "[path1]/t.jsonl" in found and "[user]" in found and "bob" not in found
     assert {p: p.read_bytes() for p in source.rglob("*") if p.is_file()} == before, "the run is only read"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["copy", "mine"], "no folder is left behind"
+    assert {"report.md", "report.json", "report.html"} <= {p.name for p in target.iterdir()}
     assert {"log.txt", "memory", "lock", "notes.md"}.isdisjoint(p.name for p in target.iterdir())
     words = "\n".join(shared.left_out)
     assert (
@@ -136,6 +137,7 @@ def test_without_observations(tmp_path: Path) -> None:
         assert len(set(states)) > 1 and all(s and len(s) == 16 for s in states)
         assert all(s.observation == LEFT for t in run.trajectories for s in t.steps)
     assert any("actions and numbers remain" in words for words in shared.left_out)
+    assert not (target / "report.html").exists()
 
 
 def test_a_zip_file(tmp_path: Path) -> None:
