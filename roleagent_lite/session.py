@@ -217,6 +217,7 @@ def _tell_torn(run: Run, listener: Listener | None) -> None:
     """Half a record that a kill left is told and noted for the report; the store cuts it off."""
     for table, size in run.torn.items():
         text = f"the last record of {table}.jsonl was half written ({size} bytes): it is dropped and redone"
+        getattr(run, table).mend()
         run.record(f"note/torn/{table}/{len(getattr(run, table))}/{size}", "note", {"text": text})
         if listener is not None:
             listener(Progress("resume", note=text))

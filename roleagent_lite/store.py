@@ -132,6 +132,7 @@ class Run:
                 partial.rename(saved)
             return cls(path, config, lock)
         except OSError as error:
+            (path / "config.toml.part").unlink(missing_ok=True)
             lock.close()
             raise RoleAgentError(f"cannot write {saved}: {error.strerror}; free some space") from None
         except RoleAgentError:

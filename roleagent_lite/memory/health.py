@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.memory.schema import made_by
 from roleagent_lite.memory.store import Memory
 from roleagent_lite.redact import scrub
@@ -50,5 +51,5 @@ def _health(memory: Memory, table: str) -> TableHealth:
             table, "", rows, name, dim, without, len(ids) - len(set(ids)),
             stats["fragment_stats"]["num_fragments"], stats["num_indices"], stats["total_bytes"],
         )  # fmt: skip
-    except (OSError, RuntimeError, ValueError, KeyError) as error:  # the library's own errors are these
+    except (OSError, RuntimeError, ValueError, KeyError, RoleAgentError) as error:  # LanceDB's too
         return TableHealth(table, scrub(f"{type(error).__name__}: {error}".splitlines()[0][:300]))

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from roleagent_lite.errors import ConfigError, RoleAgentError, nearest
+from roleagent_lite.memory.faults import told
 from roleagent_lite.memory.rows import (
     ZERO,
     Hit,
@@ -92,13 +93,17 @@ class Memory:
             return Stored(0)
         known = {} if handle is None else self._vectors(handle, None if whole else list(unique))
         vectors, bad = self._embed(items, known)
+        self._put(table, items, vectors, whole)
+        return Stored(len(items), bad)
+
+    @told
+    def _put(self, table: str, items: Sequence[Item], vectors: Mapping[str, Any], whole: bool) -> None:
         with self._lock():
             handle = self._open(table)
             if handle is None or whole:
                 self._create(table, items, vectors)
             else:
                 self._merge(handle, table, items, vectors)
-        return Stored(len(items), bad)
 
     def _embed(
         self, items: Sequence[Item], known: Mapping[tuple[str, str], Any]
@@ -138,6 +143,7 @@ class Memory:
         merge = handle.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
         merge.execute(data, on_bad_vectors="null")
 
+    @told
     def delete(self, table: str, ids: Collection[str]) -> int:
         """Remove exactly these rows; how many there were."""
         with self._lock():
@@ -148,6 +154,7 @@ class Memory:
             handle.delete(f"id IN {listed([clean(i) for i in ids])}")
             return int(before - handle.count_rows())
 
+    @told
     def rebuild(self) -> dict[str, int]:
         """Embed every row of every table again with the present embedder; rows by table."""
         done: dict[str, int] = {}
@@ -160,6 +167,7 @@ class Memory:
             done[table] = len(items)
         return done
 
+    @told
     def index(self, table: str) -> bool:
         """Index a table by words, and by vector from 100,000 rows; True if a vector index was made.
 
@@ -207,6 +215,7 @@ class Memory:
         best = sorted(scores, key=lambda i: (-scores[i], i))[:k]
         return [Hit(to_items([rows[i]])[0], scores[i]) for i in best]
 
+    @told
     def _by_words(
         self, handle: Any, table: str, query: str, limit: int, condition: str, rows: dict[str, dict[str, Any]]
     ) -> list[tuple[str, float]]:
@@ -217,6 +226,7 @@ class Memory:
         rows.update({row["id"]: row for row in hits})
         return [(row["id"], round(row["_score"], 6)) for row in hits]
 
+    @told
     def _by_vector(
         self, handle: Any, vector: Any, limit: int, condition: str, rows: dict[str, dict[str, Any]]
     ) -> list[tuple[str, float]]:
@@ -238,6 +248,7 @@ class Memory:
             )
         return unit  # all zeros (a query without known words): words alone decide
 
+    @told
     def _fresh_words(self, handle: Any, table: str) -> None:
         """An index over all rows, made anew after a write: BM25 must not depend on the order of writes."""
         if self._indexed.get(table) == handle.version:
@@ -249,6 +260,7 @@ class Memory:
             handle.create_index("text", config=FTS(), replace=True)
             self._indexed[table] = handle.version
 
+    @told
     def get(self, table: str, id: str) -> Item | None:
         """The row of this id, or None."""
         handle = self._open(table)
@@ -257,12 +269,14 @@ class Memory:
         rows = to_items(handle.search().where(f"id = {quote(clean(id))}").limit(1).to_list())
         return rows[0] if rows else None
 
+    @told
     def count(self, table: str, where: Where | None = None) -> int:
         handle = self._open(table)
         if handle is None:
             return 0
         return int(handle.count_rows(self._condition(handle, table, where or {}, ()) or None))
 
+    @told
     def all(self, table: str) -> list[Item]:
         """Every row, by id."""
         handle = self._open(table)
@@ -280,6 +294,7 @@ class Memory:
             self._db = library.connect(str(self.path))
         return self._db
 
+    @told
     def _open(self, table: str, check: bool = True) -> Any:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", table):
             raise ConfigError(f"'{table}' cannot name a memory table; use letters, digits, - and _")
@@ -305,6 +320,7 @@ class Memory:
             parts.append(f"id NOT IN {listed([clean(i) for i in sorted(exclude)])}")
         return " AND ".join(parts)
 
+    @told
     def _vectors(self, handle: Any, ids: Sequence[str] | None) -> dict[tuple[str, str], Any]:
         """Vectors that are there already, by (id, text)."""
         if "vector" not in handle.schema.names or not handle.count_rows():
