@@ -14,11 +14,15 @@ from typing import Any
 
 import pytest
 
+from roleagent_lite.evals import compare, evaluate
+from roleagent_lite.evals.suite import adjusted, suite_of
 from roleagent_lite.store import Run
-from tests.cli.make import toy_tasks
+from tests.cli.make import cli, toy_tasks
 from tests.cli.test_suite import winner, without_times
+from tests.evolve.kitchen import run_kitchen
 from tests.fake_server import Answer, FakeServer, Say, Seen
 from tests.kill_runner import begin, command, finish
+from tests.scripted_world import provider
 
 TASKS, WORKERS = 12, 4
 SYSTEMS = "random,prompt,react"
@@ -135,16 +139,34 @@ def test_evl_01_a_server_that_answers_differently_each_time_is_within_noise(tmp_
     assert "the same system (prompt) in 2 runs: 40 %, 50 %; standard deviation 7.1 points" in out
 
 
+def test_what_an_evolution_found_is_measured_as_a_system(tmp_path: Path) -> None:
+    """The scripted kitchen learns to open the microwave; its final prompt beats the seed on sealed tasks."""
+    (tmp_path / "evolved").mkdir()
+    run_kitchen(tmp_path / "evolved")
+    tasks = str(tmp_path / "evolved" / "kitchen.jsonl")
+    suite = adjusted(suite_of(tasks), systems=["role-agent", "role-agent:run"])
+    found = evaluate(
+        suite, {"model": "scripted", "agent": "generate"}, run_dir=tmp_path / "e", models=provider(),
+        runs=tmp_path / "evolved",
+    )  # fmt: skip
+    seed, final = found.summaries
+    assert (seed.rate.n, seed.rate.mean, final.rate.mean) == (20, 0.8, 1.0)
+    assert {k: r.mean for k, r in seed.by_type.items()}["heat"] == 0.0 and final.macro == 1.0
+    (pair,) = compare(found, runs=tmp_path).pairs
+    assert pair.second == "e:role-agent:run" and len(pair.gained) == 4 and not pair.lost
+    assert "within noise" in pair.words, "four tasks are not enough to say so"
+
+
 @pytest.mark.embedded
 @pytest.mark.slow
 def test_quick_on_the_embedded_model(tmp_path: Path) -> None:
     """The shipped suite as a newcomer plays it: a table of four systems, a report, at most 120 calls."""
-    code, out, err = command("eval", "quick", "--run", "q", cwd=tmp_path)
-    assert code == 0, err
+    done = cli("eval", "quick", "--run", "q", cwd=tmp_path, timeout=1800)
+    assert done.returncode == 0, done.stderr
     data = json.loads((tmp_path / "runs" / "q" / "report.json").read_text())["suite"]
     assert [one["system"] for one in data["systems"]] == ["random", "prompt", "react", "role-agent"]
     assert all(one["rate"]["n"] == 3 and one["rate"]["low"] is not None for one in data["systems"])
     assert 0 < sum(one["calls"] for one in data["systems"]) <= 120
     for one in data["systems"]:
-        assert one["system"] in out and (one["calls"] > 0) == (one["system"] != "random")
+        assert one["system"] in done.stdout and (one["calls"] > 0) == (one["system"] != "random")
     assert (tmp_path / "runs" / "q" / "report.html").is_file()

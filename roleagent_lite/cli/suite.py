@@ -158,7 +158,19 @@ def words(data: Mapping[str, Any]) -> str:
     if within := len(data["pairs"]) - len(apart):
         every = "all" if not apart else f"the other {within} of {len(data['pairs'])}"
         parts.append(f"within noise: {every} pairs of systems")
+    if repeated := repetitions(data["systems"]):
+        parts.append(repeated)
     return "\n\n".join(parts)
+
+
+def repetitions(systems: list[dict[str, Any]]) -> str:
+    """Run-to-run spread and pass@k of systems that were played more than once."""
+    lines = []
+    for one in systems:
+        if one["spread"] is not None:
+            lines.append(f"{one['system']}: run-to-run standard deviation {100 * one['spread']:.1f} points")
+        lines += [f"{one['system']}: {p['words']}" for p in one["passes"]]
+    return "\n".join(lines)
 
 
 def tokens(used: Mapping[str, Any]) -> str:

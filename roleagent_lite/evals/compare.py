@@ -76,6 +76,11 @@ class Comparison:
     warnings: tuple[str, ...]
     spread: tuple[str, ...]
 
+    @property
+    def words(self) -> str:
+        """Warnings, then a sentence or two for each pair."""
+        return "\n".join([*(f"warning: {w}" for w in self.warnings), *(pair.words for pair in self.pairs)])
+
     def as_data(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {

@@ -58,13 +58,14 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A finished evaluation. `results` in the order of the suite's systems; `types`: task type by task id."""
+    """A finished evaluation. `results` in the order of the suite's systems; `types`: task type by task id;
+    `report` None where no report was asked for."""
 
     run_dir: Path
     suite: Suite
     results: tuple[Result, ...]
     types: Mapping[str, str]
-    report: Path
+    report: Path | None
 
     @property
     def summaries(self) -> tuple[Summary, ...]:
@@ -169,7 +170,8 @@ async def evaluate_async(
             for one in made
         ]
     types = {one.task.id: family_of(one.task) for one in tasks}
-    return Evaluation(session.run.dir, suite, tuple(results), types, session.report)
+    written = session.report if report is not None else None
+    return Evaluation(session.run.dir, suite, tuple(results), types, written)
 
 
 # What a system says of itself; sees_score: whether it is told between its tries how they were scored.

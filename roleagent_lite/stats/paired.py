@@ -167,8 +167,8 @@ def p_words(p: float) -> str:
 def verdict(paired: Paired, first: str, second: str, p: float | None = None, what: str = "solved") -> str:
     """One sentence: better, worse, or within noise; never a winner where `Paired.within_noise`.
 
-    first, second: as they stand inside a sentence ("the seed prompt"). p: a corrected p in place of the pair's
-    own. what: the verb of the measure ("solved", "scored").
+    first, second: as they stand inside a sentence ("the seed prompt"). p: a corrected p in place of the
+    pair's own. what: the verb of the measure ("solved", "scored").
     """
     own = paired.p if p is None else p
     mark = "two-sided p" if own == paired.p else "two-sided p, corrected,"

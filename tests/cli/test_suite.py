@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from roleagent_lite.cli import suite
+from roleagent_lite.config import from_mapping
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.store import Run
+from roleagent_lite.store import Event, Run
 from tests.cli.conftest import Inside
 from tests.cli.make import clear, toy_tasks
 from tests.fake_server import Answer, FakeServer, Say, Seen, fail
@@ -65,6 +66,25 @@ def test_a_suite_and_a_run_of_one_name_are_told_apart(inside: Inside, tmp_path: 
     assert again.returncode == 0, again.stderr
     assert f"suite 'quick'; the run of this name is {Path('runs') / 'quick'}" in again.stderr
     assert "oracle  3 of 3" in again.stdout
+
+
+def test_repetitions_show_their_spread_and_pass_at_k(inside: Inside) -> None:
+    line = [
+        "eval",
+        "quick",
+        "--systems",
+        "oracle",
+        "--model",
+        "m",
+        "--base-url",
+        NOBODY,
+        "--repetitions",
+        "2",
+    ]
+    done = inside(*line, "--temperature", "0.9")
+    assert "oracle: run-to-run standard deviation 0.0 points" in done.stdout
+    assert "oracle: pass@2 1.0000, pass^2 1.0000 over 3 tasks" in done.stdout
+    assert "not computed: played at temperature 0" in inside(*line).stdout
 
 
 def test_json_holds_the_suite_and_nothing_else_is_printed(inside: Inside, tmp_path: Path) -> None:
@@ -182,7 +202,7 @@ def test_words_of_a_suite_name_no_winner_in_the_noise_and_no_unknown_as_nothing(
     one = {
         "system": "a", "solved": 1, "rate": {"n": 2, "mean": None, "low": None, "high": None}, "score": None,
         "calls": None, "calls_a_task": None, "seconds": None,
-        "usage": {"input": None, "output": 3, "dollars": None},
+        "usage": {"input": None, "output": 3, "dollars": None}, "spread": None, "passes": [],
     }  # fmt: skip
     pair = {"first": "a", "second": "b", "words": "said.", "within_noise": True}
     data: dict[str, Any] = {"systems": [one], "unfinished": ["b"], "pairs": [pair]}
@@ -191,3 +211,38 @@ def test_words_of_a_suite_name_no_winner_in_the_noise_and_no_unknown_as_nothing(
     assert "not finished: b" in text and "within noise: all pairs" in text and "said." not in text
     data["pairs"] = [pair, {**pair, "within_noise": False}]
     assert "b against a: said." in suite.words(data) and "the other 1 of 2" in suite.words(data)
+
+
+@pytest.mark.parametrize("words", [("--resume", "--run", "theirs"), ("--replay", "theirs")])
+def test_a_suite_from_elsewhere_may_not_bring_code(
+    words: tuple[str, ...], inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "evil.py").write_text("from pathlib import Path\nPath('imported').touch()\n")
+    (tmp_path / "evil.jsonl").write_text('{"env": "evil:Env", "goal": "g", "split": "test"}\n')
+    with Run.create(
+        tmp_path / "runs" / "theirs", from_mapping({"model": "openai/gpt-x", "tasks": "a + b"})
+    ) as run:
+        sets = [{"tasks": "household-easy"}, {"tasks": "evil.jsonl"}]
+        data = {"name": "s", "sets": sets, "systems": ["random", "evil:agent", "role-agent:x"]}
+        run.record("suite", "suite", data)
+        run.dispatched.put(Event("k", "call", {}))
+    done = inside("eval", *words)
+    clear(
+        done,
+        2,
+        "was not begun by you",
+        "the system evil:agent",
+        "the environment evil:Env (named in evil.jsonl)",
+    )
+    assert "role-agent:x" not in done.stderr and not (tmp_path / "imported").exists()
+
+
+def test_code_of_ones_own_is_told_before_it_runs(inside: Inside, tmp_path: Path) -> None:
+    toy_tasks(tmp_path / "t.jsonl", 2)
+    (tmp_path / "mine.py").write_text("def agent(view, prompts, ask): return 'take key'\n")
+    done = inside("eval", "--tasks", "t.jsonl", "--systems", "random,mine:agent", "--model", "m",
+                  "--base-url", NOBODY)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "runs Python code: the system mine:agent; the environment tests.toy:Toy" in done.stderr
+    assert "mine:agent  0 of 2" in done.stdout

@@ -127,6 +127,7 @@ def test_unequal_conditions_are_warned_of(tmp_path: Path) -> None:
     told(tmp_path, "two", other, n=8, file="u.jsonl", temperature=0.5, budget="calls=3")
     found = compare("one", "two", runs=tmp_path)
     text = "\n".join(found.warnings)
+    assert found.words.startswith("warning: only 6 tasks") and found.words.endswith(found.pairs[0].words)
     for words in ("only 6 tasks are common", "task files differ", "models differ: one:a told, two:b another",
                   "temperatures differ: one:a 0, two:b 0.5", "budgets differ"):  # fmt: skip
         assert words in text

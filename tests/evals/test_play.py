@@ -32,7 +32,7 @@ def played(path: Path, tasks: str, **how: Any) -> Evaluation:
 def test_every_system_plays_the_same_tasks_and_is_counted_whole(tmp_path: Path) -> None:
     found = played(tmp_path / "r", toy_file(tmp_path / "t.jsonl"))
     chance, prompt = found.results
-    assert (chance.system, prompt.system) == ("random", "prompt")
+    assert (chance.system, prompt.system) == ("random", "prompt") and found.report is None
     assert list(chance.scores) == list(prompt.scores) == [f"t{i}" for i in range(6)]
     assert [row[0] for row in prompt.scores.values()] == [1.0, 0.0] * 3
     assert chance.calls == 0 and chance.model == "" and prompt.model == "scripted"
