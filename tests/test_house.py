@@ -134,12 +134,19 @@ def test_no_python_in_the_content_rooms() -> None:
 
 # What opens a port, by the name of the call; llama.cpp's server takes its host from its params.
 LISTENERS = {"start_server", "create_server", "HTTPServer", "ThreadingHTTPServer", "TCPServer", "UDPServer"}
-LISTENERS |= {"TCPSite", "run_app", "bind", "make_server"}
+LISTENERS |= {"TCPSite", "run_app", "bind"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: module_of(p) or "package")
 def test_servers_bind_this_machine_only(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    constants = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             assert node.value not in ("0.0.0.0", "::", "[::]"), f"{path}:{node.lineno} names every address"
@@ -148,6 +155,7 @@ def test_servers_bind_this_machine_only(path: Path) -> None:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name in LISTENERS:
             given = [c.value for c in ast.walk(node) if isinstance(c, ast.Constant)]
+            given += [constants.get(n.id) for n in ast.walk(node) if isinstance(n, ast.Name)]
             assert "127.0.0.1" in given, f"{path}:{node.lineno}: {name} must say 127.0.0.1"
         if name == "Server" and "xllamacpp" in ast.unparse(node.func):
             text = path.read_text(encoding="utf-8")

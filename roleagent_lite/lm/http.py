@@ -31,6 +31,7 @@ from roleagent_lite.types import Reply, Request
 if TYPE_CHECKING:
     import aiohttp
 
+MAX_BODY = 64 << 20  # bytes of an answer; real ones have some thousands
 _PAGE = "text/html"
 _HOPS = 4
 _CUT_FROM, _CUT_BY = 8_000, 12  # characters of a prompt, and of it a counted token, that say it was cut
@@ -195,7 +196,13 @@ class HttpModel:
                     method, bare, data=data, headers=login, allow_redirects=False
                 ) as response,
             ):
-                raw = await response.read()
+                raw = bytearray()
+                async for piece in response.content.iter_chunked(1 << 16):
+                    raw += piece  # unpacked by now: what a server compresses counts at its full length
+                    if len(raw) > MAX_BODY:
+                        raise TransientModelError(
+                            f"{where}: the answer has over {MAX_BODY >> 20} MB; not used"
+                        )
                 return response.status, response.headers, raw.decode("utf-8-sig", errors="replace")
         except aiohttp.ClientConnectorCertificateError as error:
             raise FatalModelError(

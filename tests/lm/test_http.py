@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import resource
 import socket
 from pathlib import Path
@@ -394,3 +395,17 @@ async def test_a_body_is_read_for_what_it_is(answer: Raw) -> None:
     with FakeServer(in_turn(answer)) as fake:
         async with http_model(fake) as model:
             assert (await model.complete(ask())).text == "ok"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+async def test_an_answer_without_end_is_not_taken_into_memory(
+    packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MAX_BODY", 1 << 20)
+    body = b'{"choices": [{"message": {"content": "' + b"x" * (3 << 20) + b'"}}]}'
+    headers = {"Content-Encoding": "gzip"} if packed else {}
+    answer = Raw(200, gzip.compress(body) if packed else body, headers)
+    with FakeServer(in_turn(answer)) as fake:
+        async with http_model(fake) as model:
+            with pytest.raises(TransientModelError, match="answer has over 1 MB"):
+                await model.complete(ask())
