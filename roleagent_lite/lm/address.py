@@ -164,6 +164,11 @@ def _provider(spec: str, name: str, url: str | None, limits: Limits, env: Mappin
     key, source = _key(limits, variables, env, needed=url is None and provider in KEY_VARIABLES, spec=spec)
     bases = candidates(url)[:1] if url else ()
     redact.register_url(url)
+    if bases and (urlsplit(bases[0]).username or urlsplit(bases[0]).query):
+        raise ConfigError(
+            f"model '{name}@{shown(bases[0])}': the URL of a named provider cannot hold a user name or a "
+            "query; NAME@URL, for a server that speaks OpenAI's dialect, can"
+        )
     target = bases[0] if bases else BASES.get(provider, f"https://{provider}")
     return Address("provider", spec, name, provider, bases, key, source, proxy_for(target, env))
 

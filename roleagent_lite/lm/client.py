@@ -16,7 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from roleagent_lite.errors import ConfigError, ModelError, TransientModelError, UnsupportedRequest
+from roleagent_lite.errors import (
+    ConfigError,
+    FatalModelError,
+    ModelError,
+    TransientModelError,
+    UnsupportedRequest,
+)
 from roleagent_lite.lm import dialect, faults
 from roleagent_lite.lm.address import Address, is_loopback
 from roleagent_lite.lm.limiter import connections
@@ -123,15 +129,17 @@ class ProviderModel:
             raise faults.in_ok_body(body, self._address, self.base_url or "")
         if isinstance(body.get("choices"), list):
             return replace(dialect.reply(body, seconds), usage=usage)
-        text, thinking = "", []
+        text, thinking, called = "", [], []
         for part in response.message.parts:
             if part.type == "text":
                 text += part.text
             elif part.type == "data":  # DSPy has read the JSON of a schema with choices in it
                 text += json.dumps(part.value, ensure_ascii=False)
+            elif part.type == "tool_call":  # some models make one of a JSON reply, unasked
+                called.append(json.dumps(dict(part.input), ensure_ascii=False))
             elif part.type == "thinking" and part.text:
                 thinking.append(part.text)
-        answer, inner = split(mend(text))
+        answer, inner = split(mend(text or (called[0] if len(called) == 1 else "")))
         thought = "\n".join([*thinking, *([inner] if inner else [])])
         finish = dialect.finish(body.get("stop_reason") or response.finish_reason)
         return Reply(answer, finish, mend(thought) or None, usage, seconds)
@@ -159,7 +167,11 @@ class ProviderModel:
             (theirs.LMUnsupportedFeatureError, 400), (theirs.LMConfigurationError, 400),
         )  # fmt: skip
         exact = next((code for kind, code in classes if isinstance(error, kind)), None)
-        if status is not None and status < 400:  # an answer, and none that can be read
+        if status is not None and 300 <= status < 400:
+            return FatalModelError(
+                f"{self.name} at {self.base_url} answers with a redirect; give the URL it leads to"
+            )
+        if status is not None and status < 300:  # an answer, and none that can be read
             return TransientModelError(f"{self.name}: stream cut, the answer cannot be read ({said.message})")
         if exact in (401, 402, 404, 413) or status is None:
             status = exact

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from roleagent_lite import jobs
 from roleagent_lite.agents import make_agent
@@ -31,6 +33,12 @@ KEY = "sk-test-0123456789abcdefWXYZ"
 # How a model string names the fake server in each dialect: our own transport, and DSPy's two.
 DIALECTS = {"openai": "fake@{url}", "groq": "groq/fake@{url}", "anthropic": "anthropic/fake@{url}"}
 TAKE, OPEN = '{"action": "take key"}', '{"action": "open door"}'
+
+
+def mostly_slow(names: Iterable[Any]) -> list[Any]:
+    """All but the first in the slow pass."""
+    head, *rest = names
+    return [head, *(pytest.param(name, marks=pytest.mark.slow) for name in rest)]
 
 
 def text(seen: Seen) -> str:

@@ -13,7 +13,7 @@ import pytest
 from roleagent_lite import redact
 from roleagent_lite.types import Message
 from tests.cases import kit
-from tests.cases.kit import DIALECTS, command_line, evaluate, won
+from tests.cases.kit import DIALECTS, command_line, evaluate, mostly_slow, won
 from tests.cli.make import cli
 from tests.fake_server import Answer, FakeServer, Raw, Say, Seen, fail
 from tests.kill_runner import command
@@ -88,7 +88,7 @@ def test_acc_01_a_cap_holds_although_the_server_does_not_count(tmp_path: Path) -
 # --- ACC-03 ---
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", mostly_slow(DIALECTS))
 def test_acc_03_five_cents_are_three_requests(dialect: str, tmp_path: Path) -> None:
     price = ("--price", "100/1000", "--workers", "1")  # two cents a call
     with FakeServer(won) as fake:
@@ -205,7 +205,7 @@ def hidden(secret: str, folder: Path, *shown: str) -> None:
         assert form not in text, text[max(0, text.find(form) - 200) :][:500]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", mostly_slow(DIALECTS))
 def test_acc_07_a_key_from_a_variable_is_nowhere(dialect: str, tmp_path: Path) -> None:
     variable = {"openai": "OPENAI_API_KEY", "groq": "GROQ_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}[dialect]
     kit.tasks_file(tmp_path / "t.jsonl", 2)
@@ -218,7 +218,7 @@ def test_acc_07_a_key_from_a_variable_is_nowhere(dialect: str, tmp_path: Path) -
     hidden(SECRET, tmp_path, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("status", [400, 401, 429, 500])
+@pytest.mark.parametrize("status", mostly_slow([400, 401, 429, 500]))
 def test_acc_07_a_key_that_a_flag_names_is_nowhere(status: int, tmp_path: Path) -> None:
     with FakeServer(echo(status)) as fake:
         said = command_line(
@@ -238,8 +238,8 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("how", ["--base-url", "--model", "--set"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("how", mostly_slow(["--base-url", "--model", "--set"]))
+@pytest.mark.parametrize("place", mostly_slow(PLACES))
 def test_acc_07_a_key_inside_a_url_is_nowhere(place: str, how: str, tmp_path: Path) -> None:
     with FakeServer(echo()) as fake:
         url = PLACES[place].format(secret=SECRET, host=f"127.0.0.1:{fake.port}")

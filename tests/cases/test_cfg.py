@@ -12,7 +12,7 @@ import pytest
 from roleagent_lite.errors import ConfigError, FatalModelError
 from roleagent_lite.types import Observation
 from tests.cases import kit
-from tests.cases.kit import DIALECTS, KEY, Played, command_line, evaluate, of_task, won
+from tests.cases.kit import DIALECTS, KEY, Played, command_line, evaluate, mostly_slow, of_task, won
 from tests.cli.make import cli
 from tests.fake_server import (
     Answer,
@@ -273,7 +273,7 @@ def test_cfg_04_any_spelling_of_the_base_url_works(path: str, tmp_path: Path) ->
     assert played.ends == [SOLVED]
 
 
-@pytest.mark.parametrize("path", ["", "/v1/"])
+@pytest.mark.parametrize("path", mostly_slow(["", "/v1/"]))
 def test_cfg_04_on_the_command_line(path: str, tmp_path: Path) -> None:
     with FakeServer(won, paths=["/v1/chat/completions"]) as fake:
         said = command_line(fake, tmp_path, model=("--model", "fake", "--base-url", fake.url + path))
@@ -434,7 +434,7 @@ def test_cfg_a_key_that_cannot_be_one_is_said_before_any_request(
 PROXIES = ["socks://127.0.0.1:9", "socks5h://127.0.0.1:9", "127.0.0.1:9", "http://127.0.0.1:9"]
 
 
-@pytest.mark.parametrize("proxy", PROXIES)
+@pytest.mark.parametrize("proxy", mostly_slow(PROXIES))
 def test_cfg_06_this_machine_is_reached_directly(proxy: str, tmp_path: Path) -> None:
     kit.tasks_file(tmp_path / "t.jsonl")
     environ = dict.fromkeys(("ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY"), proxy)
@@ -445,8 +445,8 @@ def test_cfg_06_this_machine_is_reached_directly(proxy: str, tmp_path: Path) -> 
     assert kit.read(tmp_path / "runs" / "run").ends == [SOLVED] and fake.count == 2
 
 
-@pytest.mark.parametrize("proxy", PROXIES)
-@pytest.mark.parametrize("dialect", ["groq", "anthropic"])
+@pytest.mark.parametrize("proxy", mostly_slow(PROXIES))
+@pytest.mark.parametrize("dialect", mostly_slow(["groq", "anthropic"]))
 def test_cfg_06_through_dspy_s_client_too(proxy: str, dialect: str, tmp_path: Path) -> None:
     environ = dict.fromkeys(("ALL_PROXY", "HTTP_PROXY", "http_proxy"), proxy)
     with FakeServer(won) as fake:
@@ -527,6 +527,7 @@ def test_cfg_an_honest_count_is_not(tmp_path: Path) -> None:
         assert evaluate(fake, tmp_path, run="short").notes == []
 
 
+@pytest.mark.slow
 def test_cfg_a_model_that_a_server_does_not_have(tmp_path: Path) -> None:
     missing = {
         "OpenAI": fail(404, "The model `fakee` does not exist", "model_not_found"),

@@ -16,7 +16,18 @@ import pytest
 from roleagent_lite.errors import FatalModelError
 from roleagent_lite.types import Observation, Transition
 from tests.cases import kit
-from tests.cases.kit import DIALECTS, KEY, TAKE, command_line, evaluate, first, of_task, text, won
+from tests.cases.kit import (
+    DIALECTS,
+    KEY,
+    TAKE,
+    command_line,
+    evaluate,
+    first,
+    mostly_slow,
+    of_task,
+    text,
+    won,
+)
 from tests.fake_server import (
     Answer,
     FakeServer,
@@ -51,7 +62,7 @@ def slow_down(dialect: str, **headers: str) -> Raw:
 # --- NET-01 ---
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", mostly_slow(DIALECTS))
 def test_net_01_the_wait_that_a_server_asks_for_is_kept(dialect: str, tmp_path: Path) -> None:
     with FakeServer(once(slow_down(dialect, Retry_After="2"))) as fake:
         played = evaluate(fake, tmp_path, dialect=dialect)
@@ -59,7 +70,7 @@ def test_net_01_the_wait_that_a_server_asks_for_is_kept(dialect: str, tmp_path: 
     assert 2.0 <= fake.requests[1].at - fake.requests[0].at <= 6.0
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", mostly_slow(DIALECTS))
 def test_net_01_a_wait_as_a_date_is_kept(dialect: str, tmp_path: Path) -> None:
     def script(seen: Seen) -> Answer:
         if seen.number:
@@ -121,7 +132,7 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize("name", WAITS)
+@pytest.mark.parametrize("name", mostly_slow(WAITS))
 def test_net_01_other_ways_to_ask_for_a_wait(name: str, tmp_path: Path) -> None:
     answer, wait = WAITS[name]
     with FakeServer(once(answer)) as fake:
@@ -130,7 +141,7 @@ def test_net_01_other_ways_to_ask_for_a_wait(name: str, tmp_path: Path) -> None:
     assert wait <= fake.requests[1].at - fake.requests[0].at <= 6.0
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", mostly_slow(DIALECTS))
 def test_net_01_an_hour_is_not_slept_and_the_run_can_be_resumed(dialect: str, tmp_path: Path) -> None:
     def busy(seen: Seen) -> Answer:
         return slow_down(dialect, Retry_After="3600") if seen.number == 2 else won(seen)
@@ -675,7 +686,7 @@ WRONG: dict[str, tuple[str, Raw, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", mostly_slow(WRONG))
 def test_net_07_a_wrong_key_stops_fifty_tasks_at_eight_requests(name: str, tmp_path: Path) -> None:
     dialect, answer, variable = WRONG[name]
     with FakeServer(lambda seen: answer, latency=0.02) as fake:

@@ -71,6 +71,14 @@ def test_cfg_04_what_is_no_url_is_said_without_its_password(url: str) -> None:
         assert "pass-word-99" not in str(caught.value)
 
 
+def test_cfg_04_what_dspy_s_client_cannot_send_is_said() -> None:
+    for url in ("http://me:pass-word-98@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?key=pass-word-98"):
+        with pytest.raises(ConfigError, match="cannot hold a user name or a query") as caught:
+            parse(f"groq/x@{url}", Limits(), {})
+        assert "pass-word-98" not in str(caught.value)
+        assert parse(f"x@{url}", Limits(), {}).kind == "http"
+
+
 def test_net_07_no_key_at_all_is_an_error_before_any_request() -> None:
     with pytest.raises(ConfigError, match=r"no key for model 'openai/gpt-4o': set OPENAI_API_KEY"):
         parse("openai/gpt-4o", Limits(), {})

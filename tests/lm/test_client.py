@@ -23,7 +23,7 @@ from roleagent_lite.lm import client, faults
 from roleagent_lite.lm.address import Address, parse
 from roleagent_lite.lm.client import ProviderModel
 from roleagent_lite.types import Message, Usage
-from tests.fake_server import COUNTED, FakeServer, Raw, Say, Seen, always, fail, refuse
+from tests.fake_server import COUNTED, FakeServer, Raw, Say, Seen, always, anthropic_fail, fail, refuse
 from tests.lm.kit import ask
 
 KEY = "sk-secret-0123456789WXYZ"
@@ -164,6 +164,33 @@ async def test_net_03_a_cut_body_and_a_server_that_is_gone() -> None:
     async with provider(fake) as model:
         with pytest.raises(faults.Unreachable, match="cannot reach the server of groq/fake"):
             await model.complete(ask())
+
+
+async def test_a_redirect_ends_the_run_and_a_call_in_place_of_text_is_read() -> None:
+    with FakeServer(lambda seen: Raw(307, "", {"Location": "/new"})) as fake:
+        async with provider(fake, "anthropic/fake") as model:
+            with pytest.raises(FatalModelError, match="redirect"):
+                await model.complete(ask())
+    called = {"type": "tool_use", "id": "1", "name": "act", "input": {"action": "öffnen"}}
+    body = {"id": "m", "type": "message", "role": "assistant", "model": "f", "stop_reason": "tool_use"}
+    with FakeServer(lambda seen: Raw(200, {**body, "content": [called] * (1 + seen.number)})) as fake:
+        async with provider(fake, "anthropic/fake") as model:
+            assert (await model.complete(ask())).text == '{"action": "öffnen"}'
+            assert (await model.complete(ask())).text == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"),
+    [("authentication_error", FatalModelError), ("overloaded_error", TransientModelError),
+     ("api_error", TransientModelError), ("rate_limit_error", TransientModelError),
+     ("billing_error", FatalModelError), ("request_too_large", ContextTooLong)],
+)  # fmt: skip
+async def test_net_03_an_error_in_place_of_a_message(kind: str, meant: type[ModelError]) -> None:
+    with FakeServer(lambda seen: anthropic_fail(200, kind)) as fake:
+        async with provider(fake, "anthropic/fake") as model:
+            with pytest.raises(ModelError) as caught:
+                await model.complete(ask())
+    assert type(caught.value) is meant and fake.count == 1
 
 
 async def test_one_deadline_for_a_call() -> None:
