@@ -1,7 +1,8 @@
 """Offline GRPO: the clipped objective on a run's stored groups, each step with its own advantage.
 
 Owns the old and reference log-probabilities of every sample, read once before the first update, the staleness
-of recorded ones, and the limit on the divergence. Leaves out the formulas (loss.py) and the loop (train.py).
+of recorded ones, and the limit on the divergence. Leaves out the formulas (loss.py), the loop (train.py) and
+policies over choices (choices.py).
 
 The importance ratio stands against the log-probabilities that were recorded with the replies, where every
 sample has them from this very model. Else the old policy is the one that training starts from: then the ratio
@@ -15,11 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roleagent_lite.distill.loss import Totals, cross_entropy, policy_loss
+from roleagent_lite.distill.loss import Parts, Totals, cross_entropy, policy_loss
 from roleagent_lite.distill.policy import Policy, Rows
 from roleagent_lite.distill.recipe import Loss, Recipe
 from roleagent_lite.distill.stack import load
 from roleagent_lite.distill.tokens import Tokens
+from roleagent_lite.distill.train import totals_of
 from roleagent_lite.errors import ConfigError
 
 GRPO, WEIGHTED = "GRPO", "advantage-weighted fine-tuning"
@@ -50,8 +52,7 @@ class Offline:
         self.name = name
         self.staleness: Staleness | None = None
         self.kl_at_start = 0.0
-        self._old = old
-        self._reference = reference
+        self.known = (old, reference)
         self._warned = False
         self.warnings: list[str] = []
 
@@ -62,10 +63,11 @@ class Offline:
 
         Raises ConfigError where the recipe demands recorded log-probabilities and not all samples have them.
         """
-        start = {t.sample.id: _fixed(policy, t, reference=False) for t in rows}
-        # Without a weight the divergence is still watched, for it is what max_kl limits.
-        reference = {t.sample.id: _fixed(policy, t, reference=True) for t in rows}
-        recorded = _recorded(rows, recipe.loss.old, played_by, policy)
+        with policy.frozen():
+            start = {t.sample.id: cls.read(policy, t) for t in rows}
+            with policy.at_the_start():  # also without a weight: the divergence is what max_kl limits
+                reference = {t.sample.id: cls.read(policy, t) for t in rows}
+        recorded = cls._recorded(rows, recipe.loss.old, played_by)
         found = cls(
             recipe.loss, recorded if recorded is not None else start, reference,
             GRPO if recorded is not None else WEIGHTED,
@@ -75,23 +77,57 @@ class Offline:
             found.staleness = _staleness(start, recorded, recipe.loss)
         return found
 
+    @staticmethod
+    def read(policy: Policy, tokens: Tokens) -> Any:
+        """log-probabilities (n,) of one sample's action, on the CPU: of the tokens of its reply."""
+        return policy.logps(policy.rows([tokens]))[0].cpu()
+
+    @staticmethod
+    def recorded(tokens: Tokens) -> Any:
+        """As `read`, as they were recorded; None where they were not."""
+        if tokens.logprobs is None:
+            return None
+        return load("torch").tensor(tokens.logprobs, dtype=load("torch").float32)
+
+    def totals(self, batch: Sequence[Tokens], recipe: Recipe) -> Totals:
+        return totals_of(batch, recipe)
+
     def loss(self, policy: Policy, batch: Sequence[Tokens], totals: Totals) -> tuple[Any, dict[str, float]]:
         rows = policy.rows(batch)
         logps = policy.logps(rows)
-        parts = policy_loss(
-            logps, _placed(self._old, batch, rows), _placed(self._reference, batch, rows), rows.mask,
-            rows.advantages, totals, low=self.settings.clip_low, high=self.settings.clip_high,
-            kl=self.settings.kl, normalise=self.settings.normalise,
-        )  # fmt: skip
+        old, reference = (_placed(of, batch, rows) for of in self.known)
+        parts = self.clipped(logps, old, reference, rows.mask, rows.advantages, totals)
         loss, told = parts.loss, {}
         if self.settings.prediction and totals.predicted:
             foretold = cross_entropy(logps, rows.predicted, totals.predicted)
             loss = loss + self.settings.prediction * foretold
             told["prediction"] = float(foretold.detach())
-        return loss, {
-            "tokens": float(rows.mask.sum()), "kl": float(parts.kl), "clipped": float(parts.clipped),
-            "ratio": float(parts.ratio), **told,
-        }  # fmt: skip
+        return loss, {"tokens": float(rows.mask.sum()), **sums_of(parts), **told}
+
+    def clipped(
+        self, logps: Any, old: Any, reference: Any, mask: Any, advantages: Any, totals: Totals
+    ) -> Parts:
+        """`policy_loss` with the recipe's settings."""
+        return policy_loss(
+            logps, old, reference, mask, advantages, totals, low=self.settings.clip_low,
+            high=self.settings.clip_high, kl=self.settings.kl, normalise=self.settings.normalise,
+        )  # fmt: skip
+
+    @classmethod
+    def _recorded(cls, rows: Sequence[Tokens], wanted: str, played_by: str) -> dict[str, Any] | None:
+        """Recorded log-probabilities by sample; None where the starting policy stands for the old one."""
+        if wanted == "start":
+            return None
+        found = {t.sample.id: cls.recorded(t) for t in rows if t.sample.model == played_by}
+        lacking = [t.sample for t in rows if found.get(t.sample.id) is None]
+        if lacking and wanted == "recorded":
+            raise ConfigError(
+                f'loss.old is "recorded", but {len(lacking)} of {len(rows)} samples have no '
+                f"log-probabilities of the model '{played_by}' (first: {lacking[0].id}, played by "
+                f"'{lacking[0].model}'); "
+                'take loss.old = "start"'
+            )
+        return None if lacking else found
 
     def report(self, sums: Mapping[str, float], totals: Totals) -> dict[str, float]:
         """kl: mean k3 a token (nats); clipped: share of tokens at which the clip held; ratio: mean."""
@@ -113,10 +149,9 @@ class Offline:
         return ""
 
 
-def _fixed(policy: Policy, tokens: Tokens, reference: bool) -> Any:
-    """log p of the reply's tokens, on the CPU, without gradient."""
-    rows = policy.rows([tokens])
-    return (policy.reference_logps(rows) if reference else policy.fixed_logps(rows))[0].cpu()
+def sums_of(parts: Parts) -> dict[str, float]:
+    """What a micro-batch adds to the report."""
+    return {"kl": float(parts.kl), "clipped": float(parts.clipped), "ratio": float(parts.ratio)}
 
 
 def _placed(known: Mapping[str, Any], batch: Sequence[Tokens], rows: Rows) -> Any:
@@ -127,22 +162,6 @@ def _placed(known: Mapping[str, Any], batch: Sequence[Tokens], rows: Rows) -> An
         at = tokens.start - first
         out[number, at : at + len(tokens.ids) - tokens.start] = known[tokens.sample.id].to(out.device)
     return out
-
-
-def _recorded(rows: Sequence[Tokens], wanted: str, played_by: str, policy: Policy) -> dict[str, Any] | None:
-    """Recorded log-probabilities by sample; None where the starting policy stands for the old one."""
-    torch = load("torch")
-    lacking = [t for t in rows if t.logprobs is None or t.sample.model != played_by]
-    if wanted == "start" or (wanted == "auto" and lacking):
-        return None
-    if lacking and wanted == "recorded":
-        raise ConfigError(
-            f'loss.old is "recorded", but {len(lacking)} of {len(rows)} samples have no log-probabilities '
-            f"of the model '{played_by}' (first: {lacking[0].sample.id}, played by "
-            f"'{lacking[0].sample.model}'); "
-            'take loss.old = "start"'
-        )
-    return {t.sample.id: torch.tensor(t.logprobs, dtype=torch.float32) for t in rows}
 
 
 def _mean_k3(policy: Mapping[str, Any], reference: Mapping[str, Any]) -> float:

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from roleagent_lite.distill.choices import OfflineChoices, is_choice
 from roleagent_lite.distill.grpo import Offline
 from roleagent_lite.distill.policy import Policy, open_policy
 from roleagent_lite.distill.prepare import Prepared
@@ -22,7 +23,7 @@ from roleagent_lite.distill.stack import device_for
 from roleagent_lite.distill.tokenizer import Tokenizer
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.train import Objective, Trained, Trainer
-from roleagent_lite.errors import RoleAgentError
+from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.types import Listener
 
 # May change between a kill and a resume: none of it changes what a step does.
@@ -34,7 +35,15 @@ def _imitation(policy: Policy, rows: Sequence[Tokens], recipe: Recipe, played_by
 
 
 def _offline(policy: Policy, rows: Sequence[Tokens], recipe: Recipe, played_by: str) -> Objective:
-    return Offline.prepare(policy, rows, recipe, played_by)
+    acts = [t for t in rows if t.sample.kind == "act"]
+    without = [t.sample.id for t in acts if not is_choice(t)]
+    if recipe.loss.policy == "choices" and without:
+        raise ConfigError(
+            f'loss.policy is "choices", but {len(without)} of {len(acts)} samples were not drawn among '
+            f'choices by their mean log-probability (first: {without[0]}); take loss.policy = "tokens"'
+        )
+    over_tokens = recipe.loss.policy == "tokens" or without
+    return (Offline if over_tokens else OfflineChoices).prepare(policy, rows, recipe, played_by)
 
 
 METHODS: dict[str, Callable[[Policy, Sequence[Tokens], Recipe, str], Objective]] = {
@@ -91,6 +100,7 @@ def _told(prepared: Prepared, policy: Policy, objective: Objective, trained: Tra
     warnings = [*prepared.report.warnings, *policy.warnings]
     if isinstance(objective, Offline):
         warnings += objective.warnings
+        told["policy"] = "choices" if isinstance(objective, OfflineChoices) else "tokens"
         told["kl_at_start"] = objective.kl_at_start
         told["staleness"] = asdict(objective.staleness) if objective.staleness else None
     return told | {"warnings": warnings}

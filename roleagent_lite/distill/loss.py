@@ -137,11 +137,12 @@ def cross_entropy(logps: Tensor, mask: Tensor, total: int) -> Tensor:
     return -(logps.where(mask.bool(), logps.new_zeros(())) * mask).sum() / max(total, 1)
 
 
-def choice_logps(sums: Tensor, lengths: Tensor, temperature: float = 1.0) -> Tensor:
+def choice_logps(sums: Tensor, lengths: Tensor, penalties: Tensor, temperature: float = 1.0) -> Tensor:
     """log-probability (C,) of each of C choices for the agent that chooses by mean log-probability a token.
 
-    sums: (C,) log-probability of each choice; lengths: (C,) its tokens. As `agents.choose.mean_rule`: the
-    mean a token, times the mean number of tokens, through a softmax at `temperature`.
+    sums: (C,) log-probability of each choice (nats); lengths: (C,) its tokens; penalties: (C,) nats taken off
+    for repeats. As `agents.choose.mean_rule`: the mean a token, times the mean number of tokens, through a
+    softmax at `temperature`.
     """
-    values = lengths.float().mean() * sums / lengths
+    values = lengths.float().mean() * sums / lengths - penalties
     return (values / temperature).log_softmax(-1)

@@ -34,6 +34,32 @@ class Rows:
     advantages: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A prompt and its choices in one row. owner: the choice that a position belongs to, -1 for the prompt;
+    before, targets: for each token of the choices, in order, the position before it and the token itself."""
+
+    ids: list[int]
+    positions: list[int]
+    owner: list[int]
+    before: list[int]
+    targets: list[int]
+
+
+def packed(tokens: Tokens) -> Pack:
+    """The choices of a sample side by side behind its prompt."""
+    prompt = list(tokens.ids[: tokens.start])
+    pack = Pack(list(prompt), list(range(len(prompt))), [-1] * len(prompt), [], [])
+    for number, choice in enumerate(tokens.choices):
+        first = len(pack.ids)
+        pack.ids.extend(choice)
+        pack.positions.extend(range(len(prompt), len(prompt) + len(choice)))
+        pack.owner.extend([number] * len(choice))
+        pack.before.extend([len(prompt) - 1, *range(first, first + len(choice) - 1)])
+        pack.targets.extend(choice)
+    return pack
+
+
 class Policy:
     """`reference`: what the divergence is measured from, in words. `warnings`: what loading had to say."""
 
@@ -80,22 +106,57 @@ class Policy:
 
     def fixed_logps(self, rows: Rows) -> Any:
         """As `logps`, of the policy as it is, without gradient and dropout."""
-        torch = load("torch")
-        was = self.model.training
-        self.model.eval()
-        try:
-            with torch.no_grad():
-                return self.logps(rows)
-        finally:
-            self.model.train(was)
+        with self.frozen():
+            return self.logps(rows)
 
     def reference_logps(self, rows: Rows) -> Any:
         """As `fixed_logps`, of the policy that training started from."""
-        with self._at_the_start():
+        with self.at_the_start():
             return self.fixed_logps(rows)
 
+    def choice_sums(self, tokens: Tokens) -> Any:
+        """log p (C,) of each choice of a sample behind its prompt, nats, float32, with gradient where
+        enabled.
+
+        One pass: the choices stand behind the prompt side by side, each at the positions it would have alone,
+        and see the prompt and themselves.
+        """
+        torch = load("torch")
+        pack = packed(tokens)
+        logits = self.model(
+            input_ids=torch.tensor([pack.ids], device=self.device),
+            position_ids=torch.tensor([pack.positions], device=self.device),
+            attention_mask=self._sight(pack),
+            logits_to_keep=torch.tensor(pack.before, device=self.device),
+            use_cache=False,
+        ).logits
+        each = token_logps(logits, torch.tensor([pack.targets], device=self.device))[0]
+        return torch.stack([part.sum() for part in each.split([len(c) for c in tokens.choices])])
+
+    def _sight(self, pack: Pack) -> Any:
+        """(1, 1, T, T), 0 where a position sees another and the lowest number where not."""
+        torch = load("torch")
+        owner = torch.tensor(pack.owner, device=self.device)
+        place = torch.arange(len(pack.owner), device=self.device)
+        own = (owner[None, :] == -1) | (owner[:, None] == owner[None, :])
+        sees = (place[:, None] >= place[None, :]) & own
+        kind = self.model.get_input_embeddings().weight.dtype
+        blank = torch.zeros(sees.shape, dtype=kind, device=self.device)
+        return blank.masked_fill(~sees, torch.finfo(kind).min)[None, None]
+
     @contextlib.contextmanager
-    def _at_the_start(self) -> Iterator[None]:
+    def frozen(self) -> Iterator[None]:
+        """Without gradient and dropout."""
+        was = self.model.training
+        self.model.eval()
+        try:
+            with load("torch").no_grad():
+                yield
+        finally:
+            self.model.train(was)
+
+    @contextlib.contextmanager
+    def at_the_start(self) -> Iterator[None]:
         if lora.FROZEN not in self.model.peft_config:
             with self.model.disable_adapter():
                 yield
@@ -129,4 +190,5 @@ def open_policy(recipe: Recipe, pad_id: int, listener: Listener | None = None) -
     torch.manual_seed(recipe.train.seed)  # the adapter's first weights are drawn
     base.to(device)
     model, reference, warnings = lora.attach(base, recipe.adapter)
+    model.eval()  # the trainer turns dropout on where the recipe wants it
     return Policy(model, device=device, pad_id=pad_id, reference=reference, warnings=warnings)

@@ -73,8 +73,9 @@ class Loss(_Table):
     kl: weight of the k3 divergence from the policy that training started from. max_kl: mean divergence a
     token (nats) above which training stops; half of it is warned of. old: the policy of the importance ratio:
     `recorded` log-probabilities, the `start` of this training, or `auto`: recorded ones where every sample
-    has them from this very model. prediction: weight of the cross-entropy on prediction tokens whose
-    alignment was at least `matched`.
+    has them from this very model. policy: what an action is: the `tokens` of a reply, or one of the `choices`
+    that the agent scored; `auto`: choices where every sample has them. prediction: weight of the
+    cross-entropy on prediction tokens whose alignment was at least `matched`.
     """
 
     clip_low: float = Field(default=0.2, gt=0, lt=1)
@@ -82,6 +83,7 @@ class Loss(_Table):
     kl: float = Field(default=1e-3, ge=0)
     max_kl: float = Field(default=1.0, gt=0)
     old: Literal["auto", "recorded", "start"] = "auto"
+    policy: Literal["auto", "tokens", "choices"] = "auto"
     normalise: Literal["grpo", "dr_grpo", "mean"] = "grpo"
     length: int = Field(default=256, ge=1)  # what dr_grpo divides by, in tokens a sample
     no_signal: Literal["drop", "keep"] = "drop"

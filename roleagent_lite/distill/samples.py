@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from roleagent_lite.agents.choose import REPEAT
 from roleagent_lite.config import Wia
 from roleagent_lite.distill.rows import Dropped, read
 from roleagent_lite.errors import RoleAgentError
@@ -37,8 +38,11 @@ class Sample:
     text: the reply as received; reasoning: thinking that the server gave apart. ended: the model closed its
     turn behind it. reward: R^E of the episode; step_reward: R_t; advantage: A of the step (0 where it only
     foretells). token_ids and logprobs (nats) as recorded with the reply, None where they were not. choices:
-    the admissible replies that were scored, the text among them. matched: character ranges of `text` that
-    foretold with an alignment of at least the wanted one. alignment: mean over the step's horizon or None.
+    the admissible replies that were scored, the text among them; scores: their recorded token
+    log-probabilities (nats), () where there are none; penalties: what the agent took off each for repeats
+    (nats), () where it does not choose by mean log-probability; temperature: of its draw. matched: character
+    ranges of `text` that foretold with an alignment of at least the wanted one. alignment: mean over the
+    step's horizon or None.
     """
 
     id: str
@@ -60,6 +64,9 @@ class Sample:
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     choices: tuple[str, ...] = ()
+    scores: tuple[tuple[float, ...], ...] = ()
+    penalties: tuple[float, ...] = ()
+    temperature: float = 1.0
     matched: tuple[tuple[int, int], ...] = ()
     alignment: float | None = None
     notes: tuple[str, ...] = ()
@@ -183,7 +190,10 @@ def _of_step(
         text=text, reasoning=call.reply.reasoning, ended=_ended(call),
         reward=OUTCOMES[run.config.wia.outcome](trajectory), step_reward=credit.reward[number - 1],
         advantage=credit.advantage[number - 1], solved=trajectory.solved,
-        choices=call.request.choices or (), alignment=sum(known) / len(known) if known else None,
+        choices=call.request.choices or (), scores=call.reply.scores or (),
+        penalties=_penalties(run, call, trajectory, number),
+        temperature=run.config.evolve.temperature or 1.0,
+        alignment=sum(known) / len(known) if known else None,
         matched=_ranges(text, step, good), notes=("asked again",) if len(acting) > 1 else (),
         token_ids=None if call.request.choices is not None else call.reply.token_ids,
         logprobs=_logprobs(call, text),
@@ -202,6 +212,7 @@ def _foretold(sample: Sample, call: Call, step: Step, good: Sequence[int], asked
     return replace(
         sample, id=f"{sample.id}/predict", kind="predict", messages=call.request.messages, text=text,
         reasoning=call.reply.reasoning, ended=_ended(call), advantage=0.0, choices=(),
+        scores=(), penalties=(),
         matched=((0, len(text)),) if whole else _ranges(text, step, good), notes=(),
         token_ids=call.reply.token_ids, logprobs=call.reply.logprobs,
     )  # fmt: skip
@@ -236,6 +247,14 @@ def _logprobs(call: Call, text: str) -> tuple[float, ...] | None:
         return call.reply.logprobs
     scores, place = call.reply.scores or (), call.request.choices.index(text)
     return scores[place] if place < len(scores) else None
+
+
+def _penalties(run: Run, call: Call, trajectory: Trajectory, number: int) -> tuple[float, ...]:
+    """What the agent `choose` took off each choice for moves made before in the episode."""
+    if call.request.choices is None or run.config.agent not in ("choose", "auto"):
+        return ()
+    made = [step.action for step in trajectory.steps[: number - 1]]
+    return tuple(REPEAT * made.count(choice.strip()) for choice in call.request.choices)
 
 
 def _ranges(text: str, step: Step, wanted: Sequence[int]) -> tuple[tuple[int, int], ...]:

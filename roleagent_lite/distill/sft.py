@@ -10,13 +10,18 @@ from typing import Any
 
 from roleagent_lite.distill.loss import Totals, cross_entropy
 from roleagent_lite.distill.policy import Policy
+from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.tokens import Tokens
+from roleagent_lite.distill.train import totals_of
 
 
 class Imitation:
     """Mean of -log p over the reply tokens of the whole update (nats a token); advantages play no part."""
 
     name = "supervised fine-tuning"
+
+    def totals(self, batch: Sequence[Tokens], recipe: Recipe) -> Totals:
+        return totals_of(batch, recipe)
 
     def loss(self, policy: Policy, batch: Sequence[Tokens], totals: Totals) -> tuple[Any, dict[str, float]]:
         rows = policy.rows(batch)

@@ -36,7 +36,8 @@ class Tokens:
     predicted: 1 on tokens of predictions that came true. logprobs: recorded log-probabilities of the ids from
     `start` on (nats), or None. source: recorded ids, retokenised text, or foreign (ids of another tokenizer
     were recorded, so the text was tokenised again); differs: recorded ids that this tokenizer would not give
-    for their text. removed: messages cut away; before: tokens without any cutting. why: "" where it is used.
+    for their text. choices: ids of each scored choice, the sample's own reply among them. removed: messages
+    cut away; before: tokens without any cutting. why: "" where it is used.
     """
 
     sample: Sample
@@ -48,6 +49,7 @@ class Tokens:
     source: str = RETOKENISED
     differs: bool = False
     exact: bool = True
+    choices: tuple[tuple[int, ...], ...] = ()
     removed: int = 0
     before: int = 0
     why: str = ""
@@ -83,8 +85,10 @@ def tokenise(
     return Tokens(
         sample=sample, messages=tuple(messages), ids=ids, start=len(prompt_ids),
         predicted=(0,) * len(prompt_ids) + reply.predicted, logprobs=reply.logprobs, source=reply.source,
-        differs=reply.differs, exact=reply.exact, removed=len(sample.messages) - len(messages), before=before,
-        why=why, notes=(*sample.notes, *notes, *reply.notes),
+        differs=reply.differs, exact=reply.exact,
+        choices=tuple(tuple(tokenizer.encode(c)) for c in sample.choices),
+        removed=len(sample.messages) - len(messages), before=before, why=why,
+        notes=(*sample.notes, *notes, *reply.notes),
     )  # fmt: skip
 
 

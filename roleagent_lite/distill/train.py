@@ -35,6 +35,7 @@ class Objective(Protocol):
 
     name: str
 
+    def totals(self, batch: Sequence[Tokens], recipe: Recipe) -> Totals: ...
     def loss(
         self, policy: Policy, batch: Sequence[Tokens], totals: Totals
     ) -> tuple[Any, dict[str, float]]: ...
@@ -122,7 +123,7 @@ class Trainer:
 
     def _measure(self, batch: Sequence[Tokens], step: int, learn: bool) -> tuple[dict[str, float], str]:
         """(the report of one update's samples, why training must stop or ""); gradients are left in place."""
-        totals = totals_of(batch, self.recipe)
+        totals = self.objective.totals(batch, self.recipe)
         self._torch.manual_seed(self.recipe.train.seed * 1_000_003 + step)
         self.policy.model.train(learn and self.recipe.adapter.dropout > 0)
         self.optimizer.zero_grad(set_to_none=True)

@@ -72,3 +72,11 @@ def disturb(made: Policy, size: float = 0.05, seed: int = 1) -> None:
     generator = torch.Generator().manual_seed(seed)
     for parameter in made.parameters.values():
         parameter.data += size * torch.randn(parameter.shape, generator=generator)
+
+
+def read(made: Policy, tokens: Tokens) -> Any:
+    """log-probabilities of a reply's tokens, without gradient."""
+    from roleagent_lite.distill.grpo import Offline
+
+    with made.frozen():
+        return Offline.read(made, tokens)

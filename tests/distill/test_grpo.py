@@ -14,7 +14,7 @@ pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportErr
 import torch
 
 from roleagent_lite.distill import lora
-from roleagent_lite.distill.grpo import GRPO, WEIGHTED, Offline, _fixed
+from roleagent_lite.distill.grpo import GRPO, WEIGHTED, Offline
 from roleagent_lite.distill.loss import Totals
 from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.recipe import Recipe
@@ -22,12 +22,13 @@ from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.train import Trained, Trainer, totals_of
 from roleagent_lite.errors import ConfigError
 from tests.distill import local
+from tests.distill.local import read
 
 
 def with_logprobs(policy: Policy, rows: list[Tokens], shift: float = 0.0) -> list[Tokens]:
     """As a run records them where the model itself has played, off by `shift` nats."""
     return [
-        replace(r, logprobs=tuple((_fixed(policy, r, reference=False) + shift).tolist())) for r in rows
+        replace(r, logprobs=tuple((read(policy, r) + shift).tolist())) for r in rows
     ]  # fmt: skip
 
 
@@ -105,10 +106,8 @@ def test_rl_12_the_divergence_is_0_before_the_first_update_also_from_an_adapter(
     assert told["kl"] / told["tokens"] < 1e-4
     # Against the base it would be large from the start: that is what must not happen.
     with made.model.disable_adapter():
-        base = [_fixed(made, r, reference=False) for r in rows]
-    distance = max(
-        float((b - _fixed(made, r, reference=False)).abs().max()) for b, r in zip(base, rows, strict=True)
-    )
+        base = [read(made, r) for r in rows]
+    distance = max(float((b - read(made, r)).abs().max()) for b, r in zip(base, rows, strict=True))
     assert distance > 0.1
 
 

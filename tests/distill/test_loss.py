@@ -179,4 +179,7 @@ def test_choices_by_mean_log_probability_as_the_agent_draws_them() -> None:
     lengths = torch.tensor([len(s) for s in scores])
     weights = [math.exp(v / 0.9) for v in values]
     expected = [math.log(w / sum(weights)) for w in weights]
-    assert choice_logps(sums, lengths, 0.9).tolist() == pytest.approx(expected, abs=1e-6)
+    none = torch.zeros(3)
+    assert choice_logps(sums, lengths, none, 0.9).tolist() == pytest.approx(expected, abs=1e-6)
+    held = choice_logps(sums, lengths, torch.tensor([0.0, 4.0, 0.0]), 0.9)
+    assert held[1] < expected[1] and held.exp().sum().item() == pytest.approx(1.0)

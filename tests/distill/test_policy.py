@@ -57,6 +57,7 @@ def test_a_new_adapter_changes_nothing_and_is_seeded() -> None:
         torch.equal(a, b) for a, b in zip(made.parameters.values(), other.parameters.values(), strict=True)
     )
     assert "adapter off" in made.reference and made.device == "cpu"
+    assert not any(layer.training for layer in made.model.modules())
 
 
 def test_fixed_log_probabilities_have_no_gradient_and_no_dropout() -> None:

@@ -16,6 +16,7 @@ from roleagent_lite.distill.recipe import from_mapping
 from roleagent_lite.distill.tokenizer import open_tokenizer
 from roleagent_lite.distill.tokens import Tokens, tokenise
 from tests import tiny
+from tests.distill import local
 from tests.distill import test_loss as by_hand
 from tests.distill.make import chat
 from tests.distill.test_tokens import SAMPLE
@@ -73,7 +74,7 @@ def inputs(rows: list[Tokens], old: Any, reference: Any, pad: int) -> dict[str, 
 def test_loss_and_gradient_of_a_model_equal_trls(tmp_path: Path, normalise: str) -> None:
     import torch
 
-    from roleagent_lite.distill.grpo import Offline, _fixed
+    from roleagent_lite.distill.grpo import Offline
     from roleagent_lite.distill.policy import open_policy
     from roleagent_lite.distill.train import totals_of
 
@@ -94,9 +95,10 @@ def test_loss_and_gradient_of_a_model_equal_trls(tmp_path: Path, normalise: str)
     generator = torch.Generator().manual_seed(1)
     for parameter in policy.parameters.values():  # an adapter that does something
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=generator)
-    now = {r.sample.id: _fixed(policy, r, reference=False) for r in rows}
+    now = {r.sample.id: local.read(policy, r) for r in rows}
     old = {k: v + 0.4 * torch.randn(v.shape, generator=generator) for k, v in now.items()}
-    reference = {r.sample.id: _fixed(policy, r, reference=True) for r in rows}
+    with policy.at_the_start():
+        reference = {r.sample.id: local.read(policy, r) for r in rows}
     ours, told = Offline(recipe.loss, old, reference, "x").loss(policy, rows, totals_of(rows, recipe))
     ours.backward()
     gradient = {n: p.grad.clone() for n, p in policy.parameters.items()}
