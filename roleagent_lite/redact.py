@@ -49,6 +49,9 @@ _HEADER = re.compile(
 # What could steer a terminal or turn the order of letters: all controls but the tab and the line's end, the
 # separators that count as line ends, bidirectional overrides and invisible tags.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+# Values of variables named like secrets that are settings: to blot them out would blot out ordinary words.
+_SETTINGS = {"default", "enabled", "disabled", "required", "optional", "password", "secret", "keyring",
+             "example", "environment", "changeme", "placeholder", "unlimited", "unknown", "undefined"}  # fmt: skip
 _MIN = 6  # shorter values ("none", "test") would blot out ordinary words
 _UNICODE = "\\u00"  # a text without it escapes no letter and no digit
 _secrets: set[str] = set()
@@ -114,7 +117,7 @@ def register(secret: str | None) -> None:
 def register_environment(environ: Mapping[str, str] | None = None) -> None:
     """Remember the values of all variables whose name says that they hold a secret, and passwords in URLs."""
     for name, value in (os.environ if environ is None else environ).items():
-        if _NAME.search(name):
+        if _NAME.search(name) and value.strip().lower() not in _SETTINGS:
             register(value)
         if _PASSWORD.search(value):  # a proxy, a data base
             register_url(value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -20,6 +22,7 @@ if not any("embedded" in argument for argument in sys.argv):
 import pytest
 from hypothesis import settings
 
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 # A job in the background of a shell inherits "ignore SIGINT", and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -365,3 +365,10 @@ def test_visible_json_is_the_same_value(text: str) -> None:
     shown = redact.visible_json(json.dumps({"x": text}, ensure_ascii=False))
     assert json.loads(shown) == {"x": text}
     assert visible(shown) == shown
+
+
+def test_a_setting_in_a_variable_named_like_a_secret_blots_out_no_words() -> None:
+    register_environment({"MY_API_KEY": "default", "DB_PASSWORD": "Changeme", "REAL_TOKEN": "real-token-1"})
+    assert scrub("the default is: changeme; real-token-1") == "the default is: changeme; [key]"
+    register("default")  # named by the user as the key that is sent
+    assert scrub("default") == "[key]"
