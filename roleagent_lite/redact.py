@@ -50,8 +50,8 @@ _HEADER = re.compile(
 # separators that count as line ends, bidirectional overrides and invisible tags.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
 # Values of variables named like secrets that are settings: to blot them out would blot out ordinary words.
-_SETTINGS = {"default", "enabled", "disabled", "required", "optional", "password", "secret", "keyring",
-             "example", "environment", "changeme", "placeholder", "unlimited", "unknown", "undefined"}  # fmt: skip
+_SETTINGS = {"default", "enabled", "disabled", "required", "optional", "password", "secret", "keyring"}
+_SETTINGS |= {"example", "environment", "changeme", "placeholder", "unlimited", "unknown", "undefined"}
 _MIN = 6  # shorter values ("none", "test") would blot out ordinary words
 _UNICODE = "\\u00"  # a text without it escapes no letter and no digit
 _secrets: set[str] = set()
