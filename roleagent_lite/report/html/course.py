@@ -44,11 +44,16 @@ TRIVIAL_HEAD = ("trivial predictor", "it scores", "the agent scores there", "n")
 ACTION_HEAD = ("first word of the action", "steps", "without prediction", "alignment")
 
 
+def _nothing(report: Report, words: str) -> Markup:
+    """`words` in an evolution; "" in an evaluation, which has no such thing."""
+    return tag("p", words) if report.facts.rounds else Markup("")
+
+
 def world(report: Report) -> Markup:
     """Foresight: predictions against trivial predictors, and by the first word of the action."""
     found = report.fidelity
     if found is None:
-        return paragraphs(["No episode carries predictions that were scored."])
+        return _nothing(report, "No episode carries predictions that were scored.")
     trivial = [
         [
             text_cell(b.name),
@@ -102,7 +107,7 @@ def failures(report: Report) -> Markup:
     facts = report.facts
     totals, rounds = _mode_totals(facts), list(facts.modes)
     if not totals:
-        return paragraphs(["No failure was diagnosed."])
+        return _nothing(report, "No failure was diagnosed.")
     shown, rest = totals[:7], totals[7:]
     columns = [
         (
@@ -181,7 +186,7 @@ def curriculum(report: Report) -> Markup:
             ]
         )
     if not rows:
-        return paragraphs(["No round was drawn: an evaluation plays all tasks of its split."])
+        return Markup("")
     series = _chances(facts)
     most = max((p.y or 0.0 for s in series for p in s.points), default=0.0)
     roof = next((top for top in (0.05, 0.1, 0.25, 0.5, 0.75) if most <= top), 1.0)
@@ -240,7 +245,7 @@ def candidates(report: Report) -> Markup:
         "reason",
     ]
     if not rows:
-        return paragraphs(["No candidate was proposed."])
+        return _nothing(report, "No candidate was proposed.")
     return table("Proposals", head, rows, filterable=len(rows) > 8)
 
 

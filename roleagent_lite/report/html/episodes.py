@@ -175,11 +175,16 @@ class Kept:
 
 
 class Episodes:
-    """Writes the blocks of one run, then the list. One use: `blocks()`, after it `listing()`."""
+    """Writes the blocks of one run, then the list. One use: `blocks()`, after it `listing()`.
 
-    def __init__(self, run: Run, names: Mapping[str, str], most: int = MOST_BYTES) -> None:
+    names: what prompt sets are called; `word`: what they are called all together (prompt, system).
+    """
+
+    def __init__(
+        self, run: Run, names: Mapping[str, str], most: int = MOST_BYTES, word: str = "prompt"
+    ) -> None:
         self.kept = Kept()
-        self._run, self._called, self._most = run, names, most
+        self._run, self._called, self._most, self._word = run, names, most, word
         self._tasks, self._prompts, self._ends, self._modes = _Names(), _Names(), _Names(), _Names()
         self._rows: list[list[Any]] = []
         self._place: dict[int, tuple[int, int]] = {}
@@ -254,6 +259,7 @@ class Episodes:
                 {
                     "run": run.name,
                     "words": self.kept.words(run.name),
+                    "word": self._word,
                     "tasks": tasks,
                     "prompts": [[p, self._called.get(p, p[:8])] for p in self._prompts.of],
                     "ends": [[kind, reason] for kind, reason in self._ends.of],

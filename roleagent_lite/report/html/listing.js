@@ -8,6 +8,7 @@ const [ID, TASK, SPLIT, PROMPT, ROUND, ROLLOUT, END, STEPS, SCORE, FORESIGHT, IN
 let list = null, episodeTable = null;
 const byId = new Map();
 
+const capital = (word) => word[0].toUpperCase() + word.slice(1);
 const endOf = (row) => list.ends[row[END]];
 const isSolved = (row) => endOf(row)[0] === "solved";
 const promptOf = (row) => list.prompts[row[PROMPT]][1];
@@ -34,7 +35,7 @@ function episodesTable() {
     text: (r) => [r[ID], list.tasks[r[TASK]][1], list.tasks[r[TASK]][3], promptOf(r), ...endOf(r), list.modes[r[MODE]] || ""].join(" "),
     selects: [
       choose("Split", (r) => r[SPLIT], (r) => SPLIT_WORDS[SPLITS[r[SPLIT]]]),
-      choose("Prompt", (r) => r[PROMPT], promptOf),
+      choose(capital(list.word), (r) => r[PROMPT], promptOf),
       choose("Task type", (r) => list.tasks[r[TASK]][1], (r) => list.tasks[r[TASK]][1]),
       choose("Ended", (r) => endOf(r)[0], (r) => endOf(r)[0].replaceAll("_", " ")),
       ...(modes.length ? [{ title: "Failure mode", options: options(modes, (r) => r[MODE], (r) => list.modes[r[MODE]]), keep: (r, v) => String(r[MODE]) === v }] : []),
@@ -43,7 +44,7 @@ function episodesTable() {
       { title: "episode", value: (r) => r[ID], cell: (r) => el("a", { href: linkTo(r[ID]) }, r[ID]) },
       { title: "type", value: (r) => list.tasks[r[TASK]][1], cell: (r) => list.tasks[r[TASK]][1] },
       { title: "split", value: (r) => r[SPLIT], cell: (r) => SPLIT_WORDS[SPLITS[r[SPLIT]]] },
-      { title: "prompt", value: promptOf, cell: promptOf },
+      { title: list.word, value: promptOf, cell: promptOf },
       { title: "ended", value: (r) => endOf(r).join(" "), cell: endTag },
       { title: "steps", number: true, value: (r) => r[STEPS], cell: (r) => number(r[STEPS]) },
       { title: "not admissible", number: true, value: (r) => r[INVALID], cell: (r) => number(r[INVALID]) },
@@ -82,7 +83,7 @@ function tasksTable() {
       choose("Split", 2, (v) => SPLIT_WORDS[SPLITS[v]]),
       choose("Task type", 1, (v) => v),
       {
-        title: "Show", options: [["differ", "prompts differ"], ["never", "never solved"], ["always", "always solved"], ["not", "not played"]],
+        title: "Show", options: [["differ", `${list.word}s differ`], ["never", "never solved"], ["always", "always solved"], ["not", "not played"]],
         keep: (r, v) => ({ differ: differs(r), never: r.scored > 0 && !r.solved, always: r.scored > 0 && r.solved === r.scored, not: !r.episodes.length })[v],
       },
     ],
@@ -91,7 +92,7 @@ function tasksTable() {
       { title: "type", value: (r) => r.task[1], cell: (r) => r.task[1] },
       { title: "split", value: (r) => r.task[2], cell: (r) => SPLIT_WORDS[SPLITS[r.task[2]]] },
       { title: "solved", number: true, value: (r) => (r.scored ? r.solved / r.scored : null), cell: (r) => (r.scored ? `${r.solved} of ${r.scored}` : "–") },
-      { title: "by prompt", wide: true, value: each, cell: each },
+      { title: `by ${list.word}`, wide: true, value: each, cell: each },
       { title: "episodes", wide: true, value: (r) => r.episodes.length, cell: chips },
     ],
   });

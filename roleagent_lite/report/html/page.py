@@ -156,26 +156,32 @@ def _list_place(kind: str) -> Markup:
 
 
 def sections(report: Report) -> list[Section]:
-    """Every tab of a run's report; that on systems where several were evaluated."""
-    suite = report.standings
-    return [
+    """Every tab of a run's report; those on an evolution's course only where there is something to show."""
+    suite, facts = report.standings, report.facts
+    found = [
         Section("overview", "Overview", success.overview(report)),
-        *([Section("systems", "Systems", systems.systems(suite))] if suite is not None else []),
+        Section("systems", "Systems", systems.systems(suite) if suite is not None else Markup("")),
         Section("results", "Results", success.results(report)),
         Section("tasks", "Tasks", _list_place("tasks")),
         Section("episodes", "Episodes", _list_place("episodes")),
         Section("foresight", "Foresight", course.world(report)),
         Section("failures", "Failure modes", course.failures(report)),
         Section("curriculum", "Curriculum", course.curriculum(report)),
-        Section("candidates", "Candidates", join([course.candidates(report), course.prompt(report)])),
+        Section(
+            "candidates",
+            "Candidates" if facts.rounds or facts.candidates else "Prompt",
+            join([course.candidates(report), course.prompt(report)]),
+        ),
         Section("cost", "Cost", means.cost(report)),
         Section("settings", "Settings", means.settings(report)),
     ]
+    return [one for one in found if one.inside]
 
 
 def document(report: Report, most: int = MOST_BYTES) -> Iterator[str]:
     """The page in pieces, so that it is never whole in memory; at most `most` bytes of steps are in it."""
-    episodes = Episodes(report.run, labels(report), most)
+    word = "prompt" if report.standings is None else "system"
+    episodes = Episodes(report.run, labels(report), most, word)
     yield head(f"{report.name} – roleagent-lite")
     state = "" if report.facts.finished else "partial"
     yield frame(report.name, "Run", state, sections(report))

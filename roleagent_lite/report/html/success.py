@@ -79,7 +79,8 @@ def cards(report: Report) -> Markup:
             ),
         ]
     elif report.standings is not None:
-        for one in report.standings.summaries[:7]:
+        few = len(report.standings.summaries) <= 5  # of more, the table says it better
+        for one in report.standings.summaries if few else ():
             rate = one.rate
             got = Share(round((rate.mean or 0.0) * rate.n), rate.n, rate.mean, rate.low, rate.high)
             out.append(_share_card(one.system, got))

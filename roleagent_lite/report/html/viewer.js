@@ -27,7 +27,7 @@ function viewerHead(row, episode) {
         el("button", { type: "button", title: "Close (Esc)", class: "close", on: { click: () => viewer.close() } }, "Close"))),
     el("p", { class: "goal", dir: "auto" }, task[3]),
     el("p", { class: "facts" },
-      fact("type", task[1]), fact("split", SPLIT_WORDS[SPLITS[row[SPLIT]]]), fact("prompt", promptOf(row)),
+      fact("type", task[1]), fact("split", SPLIT_WORDS[SPLITS[row[SPLIT]]]), fact(list.word, promptOf(row)),
       fact("round", row[ROUND]), fact("rollout", row[ROLLOUT]), fact("score", row[SCORE].toFixed(2)),
       reason ? fact("ended", reason) : "",
       episode ? fact("steps", `${episode.steps.length}${episode.max ? ` of at most ${episode.max}` : ""}`) : "",

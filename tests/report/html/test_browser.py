@@ -353,6 +353,8 @@ def test_an_evaluation_of_several_systems(browser: Browser, tmp_path: Path) -> N
     assert {"random", "prompt", "react", "role-agent"} <= set(tab.texts("#systems tbody th"))
     tab.click("#tab-tasks")
     assert "random 1/1" in tab.text("#tasks-list tbody tr")
+    assert "by system" in tab.text("#tasks-list thead")
+    assert tab.texts(".pager") == [], "one page needs no buttons"
     assert tab.said == []
 
 

@@ -18,7 +18,10 @@ def test_an_evaluation_has_a_section_of_its_own(tmp_path: Path) -> None:
     with evaluated(tmp_path / "r", {"react": won(2), "role-agent": won(10)}) as run:
         report = build(run)
         sections = {s.id: s for s in page.sections(report)}
-    assert list(sections)[:3] == ["overview", "systems", "results"]
+    assert list(sections) == [
+        "overview", "systems", "results", "tasks", "episodes", "candidates", "cost", "settings",
+    ]  # fmt: skip
+    assert sections["candidates"].title == "Prompt"
     seen = words(sections["systems"].inside)
     assert "react 2 of 12 17 %" in seen and "role-agent 10 of 12 83 %" in seen
     assert "role-agent against react 8 / 0 / 4 83 %" in seen and "more than noise" in seen
