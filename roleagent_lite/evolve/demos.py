@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roleagent_lite.evolve.feedback import clip
 from roleagent_lite.types import Credit, Task, Trajectory
@@ -19,7 +19,8 @@ _SEPARATOR = "\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """A solved episode that may be shown. `alignment`: mean over its predictions, 0..1; None = none."""
+    """A solved episode that may be shown: its actions and what came of them. `alignment`: mean over its
+    predictions, 0..1; None = none."""
 
     task: Task
     trajectory: Trajectory
@@ -28,6 +29,13 @@ class Demo:
 
 def demo(task: Task, trajectory: Trajectory, credit: Credit | None) -> Demo:
     values = [a for row in (credit.alignment if credit else ()) for a in row if a is not None]
+    # All solved episodes of a run are held: without what no demonstration shows, most of all the lists of
+    # legal actions.
+    steps = tuple(
+        replace(step, observation="", admissible=(), thought="", said="", predictions=(), call_ids=())
+        for step in trajectory.steps
+    )
+    trajectory = replace(trajectory, steps=steps)
     return Demo(task, trajectory, sum(values) / len(values) if values else None)
 
 

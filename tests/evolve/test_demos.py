@@ -26,6 +26,17 @@ def test_alignment_is_the_mean_over_known_predictions() -> None:
     assert demo(of, trajectory, None).alignment is None
 
 
+def test_what_is_held_of_a_solved_episode_reads_the_same_and_is_small() -> None:
+    of = task()
+    whole = episode(of, steps=[step(f"move {n}", f"saw {n}") for n in range(3)])
+    held = demo(of, whole, None)
+    assert render(held) == render(Demo(of, whole, None))
+    assert rank([held], [of]) == [held] and held.trajectory.id == whole.id
+    assert not any(
+        s.admissible or s.observation or s.said or s.thought or s.predictions for s in held.trajectory.steps
+    )
+
+
 def test_numbers_do_not_tell_goals_apart() -> None:
     assert words("Put a Mug 2 in desk 1") == {"put", "a", "mug", "in", "desk"}
     assert likeness("put mug 1 on desk 2", "put mug 3 on desk 4") == 1.0
