@@ -314,6 +314,7 @@ def test_no_key_survives_its_neighbours(key: str, before: str, after: str) -> No
         ('{"x-api-key": "abc", "n": 1}', '{"x-api-key": "[key]", "n": 1}'),
         ('{\\"authorization\\": \\"Bearer ab\\"}', '{\\"authorization\\": \\"Bearer [key]\\"}'),
         ("api-key=short", "api-key=[key]"),
+        ("X-Api-Key: short", "X-Api-Key: [key]"),
     ],
 )
 def test_short_secrets_where_they_stand(text: str, wanted: str) -> None:
