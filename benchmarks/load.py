@@ -8,8 +8,8 @@ first 64 at once, then many; each in its own process under a limit of open files
 open files, and calls a second as a share of what 64 at once reach on the same machine in the same minute.
 
 `long`: an evaluation of many episodes is written through the store, then opened, listed (`runs`), shown
-(`show`), resumed with nothing left to do and reported, each in a process of its own: seconds and peak memory,
-beside those of the same command on a run of one episode, which is what the libraries take.
+(`show`), resumed with nothing left to do and reported, each in a process of its own: CPU seconds and peak
+memory, beside those of the same command on a run of one episode, which is what the libraries take.
 """
 
 from __future__ import annotations
@@ -228,10 +228,10 @@ MEASURED: dict[str, Callable[[Path], None]] = {
 
 
 def measure(what: str, run_dir: Path) -> dict[str, float]:
-    """Seconds and MiB of one of MEASURED, in this process."""
-    start = time.perf_counter()
+    """CPU seconds (of all threads) and MiB of one of MEASURED, in this process."""
+    start = time.process_time()
     MEASURED[what](run_dir)
-    return {"seconds": time.perf_counter() - start, "rss": peak()}
+    return {"seconds": time.process_time() - start, "rss": peak()}
 
 
 def long(episodes: int, folder: Path) -> None:
