@@ -186,6 +186,10 @@ class ProviderModel:
             ):
                 return faults.Unreachable(f"cannot reach the server of {self.name} {where}: {said.message}")
             return TransientModelError(f"{self.name}: stream cut ({said.message})")
+        if re.search(
+            r"payload is not completed|server disconnected|peer closed", said.message, re.IGNORECASE
+        ):
+            return TransientModelError(f"{self.name}: stream cut ({said.message})")  # LiteLLM calls it a 500
         if status is None:
             return TransientModelError(f"{self.name}: {said.message}")
         return faults.judge(status, said, self._address, where, _wait(error))

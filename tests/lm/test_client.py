@@ -241,6 +241,7 @@ async def test_litellm_where_dspy_routes_there_and_its_retries_are_off() -> None
     """One test for the slow door: importing LiteLLM takes seconds."""
     answers: list[Raw | Say] = [
         fail(500, "boom"),
+        Raw(200, {"choices": [{"message": {"content": "take key"}}]}, cut=20),
         fail(429, "slow", "rate_limit_exceeded", Retry_After="2"),
         Say("take key"),
     ]
@@ -249,11 +250,13 @@ async def test_litellm_where_dspy_routes_there_and_its_retries_are_off() -> None
             with pytest.raises(TransientModelError):
                 await model.complete(ask())
             assert fake.count == 1
+            with pytest.raises(TransientModelError, match="stream cut"):
+                await model.complete(ask())
             with pytest.raises(TransientModelError) as caught:
                 await model.complete(ask())
-            assert (fake.count, caught.value.retry_after) == (2, 2.0)
+            assert (fake.count, caught.value.retry_after) == (3, 2.0)
             reply = await model.complete(ask())
-    assert (reply.text, reply.usage, fake.count) == ("take key", Usage(100, 10), 3)
+    assert (reply.text, reply.usage, fake.count) == ("take key", Usage(100, 10), 4)
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
 
 
