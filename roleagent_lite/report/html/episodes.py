@@ -26,9 +26,10 @@ from roleagent_lite.store import Run
 from roleagent_lite.tasksets import family_of
 from roleagent_lite.types import Credit, Diagnosis, Step, Trajectory
 
-MOST_BYTES = 16_000_000  # of base64 in the page; 20,000 household episodes would be some 60 MB
+MOST_BYTES = 16_000_000  # of base64 in the page; 20,000 household episodes of 8 steps take 7
 BLOCK = 300_000  # characters of JSON in one block, before packing
 LONG = 20_000  # characters kept of one text
+ACTIONS = 500  # admissible actions kept of one step
 _ESCAPES = re.compile(r"\\[bfru]")  # how JSON writes control characters, and backslashes before such letters
 SPLITS = ("test", "dev", "train")
 RULE = (
@@ -73,10 +74,10 @@ def _text(text: str) -> str:
 def step_record(steps: tuple[Step, ...], t: int, credit: Credit | None) -> dict[str, Any]:
     """Step `t` (from 0). Missing keys: the observation is what the step before brought, valid, nothing said.
 
-    o observation, a action, y thought, w the reply as written, m admissible actions, x not admissible,
-    r reward of the environment, z what came, p predictions (null = none), q alignment by h, g the part of a
-    long page that a prediction was compared with (by h), c [modulated reward, R_pre, R_task, advantage,
-    state advantage].
+    o observation, a action, y thought, w the reply as written, m admissible actions, n how many more,
+    x not admissible, r reward of the environment, z what came, p predictions (null = none), q alignment by
+    h, g the part of a long page that a prediction was compared with (by h), c [modulated reward, R_pre,
+    R_task, advantage, state advantage].
     """
     step = steps[t]
     out: dict[str, Any] = {"a": _text(step.action), "z": _text(step.outcome)}
@@ -87,7 +88,9 @@ def step_record(steps: tuple[Step, ...], t: int, credit: Credit | None) -> dict[
     if step.said.strip() not in ("", step.action.strip()):
         out["w"] = _text(step.said)
     if step.admissible:
-        out["m"] = [_text(a) for a in step.admissible]
+        out["m"] = [_text(a) for a in step.admissible[:ACTIONS]]
+        if len(step.admissible) > ACTIONS:
+            out["n"] = len(step.admissible) - ACTIONS
     if not step.valid:
         out["x"] = 1
     if step.reward:
@@ -233,7 +236,7 @@ class Episodes:
             if size < BLOCK and position < len(self._order):
                 continue
             whole = block(f"c{number}", f"[{','.join(text for _, _, text in waiting)}]")
-            if written and written + len(whole) > self._most:
+            if written + len(whole) > self._most:
                 return
             for place, (j, kind, _) in enumerate(waiting):
                 self._place[j] = (number, place)

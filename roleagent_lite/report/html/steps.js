@@ -1,6 +1,6 @@
 // One step of an episode: what was seen, thought, done and foretold, beside what came. All of it is text.
 
-const MOST_WORDS = 900; // of a text that is compared word by word; the work grows with the square
+const MOST_WORDS = 400; // of a text that is compared word by word; the work grows with the square
 
 /** Words and the white space between them. */
 const pieces = (text) => text.match(/\s+|[^\s]+/g) || [];
@@ -97,10 +97,14 @@ function stepCard(episode, t, most, total) {
     ? field("Sees", "", said(step.o))
     : field("Sees", "dim", `what step ${t} brought`));
   if (step.m) {
-    const chosen = step.m.includes(step.a);
-    body.push(field("May do", "", el("details", {},
-      el("summary", {}, `${plural(step.m.length, "admissible action", "admissible actions")}${chosen ? "" : ", the one taken is not among them"}`),
-      el("ul", { class: "adm" }, ...step.m.map((a) => el("li", { class: a === step.a && "chosen" }, a, a === step.a ? " (taken)" : ""))))));
+    const chosen = step.m.includes(step.a), actions = el("ul", { class: "adm" });
+    // Made when it is opened: a long episode has many thousand of these.
+    const fill = () => {
+      if (!actions.childElementCount) actions.append(...step.m.map((a) => el("li", { class: a === step.a && "chosen" }, a, a === step.a ? " (taken)" : "")));
+    };
+    body.push(field("May do", "", el("details", { on: { toggle: fill } },
+      el("summary", {}, `${plural(step.m.length + (step.n || 0), "admissible action", "admissible actions")}${chosen || step.n ? "" : ", the one taken is not among them"}`),
+      actions, step.n ? el("p", { class: "dim" }, `and ${number(step.n)} more`) : "")));
   }
   if (step.y !== undefined) body.push(field("Thinks", "thought", said(step.y)));
   body.push(field("Does", "does", said(step.a)));

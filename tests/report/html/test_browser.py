@@ -218,7 +218,10 @@ def test_a_step_shows_what_was_foretold_beside_what_came(page: Page) -> None:
     )
     assert "what step 1 brought" in page.text(f"{cards}:last-of-type")
     assert "loop" not in first
-    assert page.js("document.querySelector('#viewer details').open") is False, "admissible actions are folded"
+    assert page.texts("#viewer .adm li") == [], "admissible actions are folded"
+    page.click("#viewer details summary")
+    page.wait("document.querySelector('#viewer .adm').childElementCount === 2")
+    assert page.texts("#viewer .adm .chosen")[0].endswith(" (taken)")
 
 
 def test_a_script_in_an_observation_is_shown_and_not_run(page: Page) -> None:
@@ -384,7 +387,7 @@ def test_an_episode_that_was_left_out_says_how_to_see_it(
     tab = browser.page()
     tab.open(f"{path.as_uri()}#t={quote('1/seed0000/test2#0', safe='')}")
     assert "roleagent-lite show r 1/seed0000/test2#0" in tab.text("#viewer")
-    assert "2 test (not solved)" in tab.text("#episodes-words")
+    assert "3 test (not solved)" in tab.text("#episodes-words")
     assert tab.said == []
 
 

@@ -82,6 +82,8 @@ def test_a_long_page_is_compared_by_its_new_part(tmp_path: Path) -> None:
 def test_very_long_texts_are_cut_and_say_so() -> None:
     step = Step("o" * 50_000, "a", "z")
     assert step_record((step,), 0, None)["o"] == "o" * 20_000 + "… [30,000 more characters]"
+    many = step_record((replace(step, admissible=tuple(map(str, range(620)))),), 0, None)
+    assert len(many["m"]) == 500 and many["n"] == 120
 
 
 def test_error_diagnosis_and_advantage_travel_with_the_episode(tmp_path: Path) -> None:
