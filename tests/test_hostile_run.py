@@ -19,12 +19,12 @@ from markdown_it import MarkdownIt
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.report.write import write_report
 from roleagent_lite.store import TABLES, Run
-from tests.cli.conftest import Inside
+from tests.cli.conftest import Inside, inside, untouched
 from tests.cli.make import clear
 from tests.hostile_run import EVIL, IDS, build, evil, harmless
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-pytest_plugins = ["tests.cli.conftest"]
+__all__ = ["inside", "untouched"]  # fixtures
 
 
 @pytest.fixture(scope="module")
