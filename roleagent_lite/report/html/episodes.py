@@ -12,6 +12,7 @@ import base64
 import gzip
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -173,7 +174,7 @@ class Kept:
         return (
             f"All {total:,} episodes are listed; the steps of {inside:,} are in this page, chosen in this "
             f"order: {RULE}. "
-            f"Left out: {out}. See one with: roleagent-lite show {run} EPISODE"
+            f"Left out: {out}. See one with: roleagent-lite show {shlex.quote(run)} EPISODE"
         )
 
 

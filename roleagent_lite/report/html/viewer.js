@@ -59,9 +59,12 @@ function diagnosis(episode) {
     episode.shared ? field("Taken from", "", el("a", { href: linkTo(episode.shared) }, episode.shared)) : "");
 }
 
+/** A word for a shell: names come from the run, and a reader pastes the line. */
+const quoted = (word) => (/^[\w/#.:@%+=,-]+$/.test(word) && !word.startsWith("#") ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
 function viewerBody(row, episode) {
   if (!episode) {
-    const command = `roleagent-lite show ${list.run} ${row[ID]}`;
+    const command = `roleagent-lite show ${quoted(list.run)} ${quoted(row[ID])}`;
     return el("div", { class: "vbody" }, el("div"), el("div", { class: "steps" },
       el("p", {}, "The steps of this episode are not in this page, to keep it small. In a terminal:"), el("pre", {}, command)));
   }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -383,11 +384,16 @@ def test_an_episode_that_was_left_out_says_how_to_see_it(
     monkeypatch.setattr(episodes, "BLOCK", 1)
     with make.new_run(tmp_path / "r") as run:
         make.play(run, *(make.episode(make.task(i), make.SEED, make.LOST) for i in range(3)))
+        evil = replace(make.task(4), id="$(touch x)'; ls")
+        make.play(run, make.episode(evil, make.SEED, make.LOST))
         path = save(run.dir / "report.html", document(build(run), 1))
     tab = browser.page()
     tab.open(f"{path.as_uri()}#t={quote('1/seed0000/test2#0', safe='')}")
     assert "roleagent-lite show r 1/seed0000/test2#0" in tab.text("#viewer")
-    assert "3 test (not solved)" in tab.text("#episodes-words")
+    assert "4 test (not solved)" in tab.text("#episodes-words")
+    opened(tab, "1/seed0000/$(touch x)'; ls#0")
+    command = tab.text("#viewer .steps pre")
+    assert shlex.split(command) == ["roleagent-lite", "show", "r", "1/seed0000/$(touch x)'; ls#0"]
     assert tab.said == []
 
 

@@ -134,6 +134,12 @@ def test_under_a_cap_the_sealed_failures_come_first_and_the_rest_is_named(
     assert all(r[12] >= 0 for r in whole["list"]["rows"])
 
 
+def test_the_line_to_paste_is_quoted() -> None:
+    kept = episodes.Kept()
+    kept.total["test", False] = 1
+    assert "roleagent-lite show 'a b;c' EPISODE" in kept.words("a b;c")
+
+
 def test_the_order_is_as_the_rule_says() -> None:
     def of(split: Split, round: int, solved: bool) -> tuple[int, int, bool]:
         end = make.SOLVED if solved else make.BROKEN
