@@ -63,7 +63,7 @@ def _show(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) ->
     from roleagent_lite.distill import dump
 
     dump.write(prepared, tokenizer, folder)
-    emit({"out": str(folder), **dump.summary(prepared, tokenizer)}, _words(prepared, folder), json)
+    emit({"out": str(folder), **dump.summary(prepared, tokenizer)}, _words(prepared, tokenizer, folder), json)
     prepared.check()
 
 
@@ -95,11 +95,12 @@ def _train(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) -
         )
 
 
-def _words(prepared: Prepared, folder: Path) -> str:
+def _words(prepared: Prepared, tokenizer: Tokenizer, folder: Path) -> str:
     from roleagent_lite.cli.output import table
 
     report = prepared.report
     rows: list[tuple[str, Any]] = [
+        ("tokenizer", tokenizer.name),
         ("episodes", report.trajectories),
         ("groups", f"{report.groups}, {report.without_signal} without signal"),
         ("samples", f"{report.samples}, {report.used} used"),

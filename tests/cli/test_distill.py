@@ -9,7 +9,7 @@ import pytest
 
 from tests import tiny
 from tests.cli.conftest import Inside
-from tests.cli.make import ROOT, clear, cli
+from tests.cli.make import ROOT, clear, cli, toy_tasks
 from tests.distill import make
 
 BROKEN = "raise RuntimeError('this installation is broken')\n"
@@ -31,7 +31,7 @@ def here(tmp_path: Path) -> Path:
 def test_the_dry_run_writes_samples_and_says_what_it_found(here: Path, inside: Inside) -> None:
     done = inside("distill", "r", "--recipe", "mine.toml", "--dry-run")
     assert done.returncode == 0, done.stderr
-    assert "2 groups" not in done.stdout and "1 without signal" in done.stdout
+    assert "2, 1 without signal" in done.stdout and "tokenizer" in done.stdout
     assert "warning: 1 of 2 groups without signal" in done.stderr
     rows = (here / "runs/r/distill/mine/samples.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(r)["trained_text"] for r in rows] == ["take key<|end|>"] * 4
@@ -76,8 +76,11 @@ def test_mod_01_the_dry_run_needs_neither_torch_nor_transformers(here: Path, bro
     done = cli("distill", "r", "--recipe", "mine.toml", "--dry-run", cwd=here, env=env)
     assert done.returncode == 0, done.stderr
     assert (here / "runs/r/distill/mine/samples.jsonl").is_file()
-    for words in (("--help",), ("distill", "--help"), ("runs",)):
-        assert cli(*words, cwd=here, env=env).returncode == 0
+    toy_tasks(here / "t.jsonl")
+    playing = ("eval", "--tasks", "t.jsonl", "--agent", "random", "--run", "e")
+    for words in (("--help",), ("distill", "--help"), ("runs",), playing):
+        ran = cli(*words, cwd=here, env=env)
+        assert ran.returncode == 0, ran.stderr
     refused = cli("distill", "r", "--recipe", "mine.toml", cwd=here, env=env)
     clear(refused, 2, "roleagent-lite[distill]", "does not load" if broken else "the package 'torch'")
     assert not (here / "runs/r/distill/mine/checkpoints").exists()
