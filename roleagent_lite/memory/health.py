@@ -42,6 +42,8 @@ def health(path: Path) -> list[TableHealth]:
 def _health(memory: Memory, table: str) -> TableHealth:
     try:
         handle = memory._open(table, check=False)
+        if handle is None:
+            return TableHealth(table, "its making was broken off")
         rows = int(handle.count_rows())
         ids = handle.search().select(["id"]).limit(rows).to_arrow()["id"].to_pylist() if rows else []
         name, dim = made_by(handle.schema)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import os
 import re
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from roleagent_lite.errors import ConfigError, RoleAgentError, nearest
 from roleagent_lite.memory.faults import told
+from roleagent_lite.memory.library import lancedb
 from roleagent_lite.memory.rows import (
     ZERO,
     Hit,
@@ -40,21 +41,6 @@ VECTOR_INDEX_FROM = 100_000  # rows; below, exact search is as fast and needs no
 _RRF = 60  # the usual constant of reciprocal rank fusion
 _DEEP = 2000  # hits read before ties are put in order
 _log = logging.getLogger("roleagent_lite.memory")
-_first_user: int | None = None  # the process in which lancedb's threads were started
-
-
-def _lancedb() -> Any:
-    """The library. Raises RoleAgentError in a forked child: its threads do not survive a fork."""
-    global _first_user
-    import lancedb
-
-    _first_user = _first_user or os.getpid()
-    if _first_user != os.getpid():
-        raise RoleAgentError(
-            "the memory store was already open when this process was forked, and LanceDB may hang in a "
-            "forked child; start workers with the 'spawn' method, or open the store only in them"
-        )
-    return lancedb
 
 
 class Memory:
@@ -132,6 +118,8 @@ class Memory:
         schema = make_schema(table, items, self.embedder)
         data = to_arrow(items, vectors, schema)
         mode = "overwrite" if self._open(table, check=False) is not None else "create"
+        if mode == "create":  # what a full disk or a kill left of an earlier try
+            shutil.rmtree(self.path / f"{table}.lance", ignore_errors=True)
         self._connect().create_table(table, data, schema=schema, mode=mode, on_bad_vectors="null")
         self._indexed.pop(table, None)
 
@@ -190,12 +178,18 @@ class Memory:
     # --- reading ---
 
     def search(
-        self, table: str, query: str, k: int, where: Where | None = None, exclude: Collection[str] = ()
+        self,
+        table: str,
+        query: str,
+        k: int,
+        where: Where | None = None,
+        exclude: Collection[str] = (),
+        words: bool = True,
     ) -> list[Hit]:
         """The k best rows, by (score, id): reciprocal rank fusion of words and vectors, or words alone.
 
-        where: column -> value or values, joined by AND; exclude: ids left out. The order depends on rows,
-        query and embedder only. Raises RoleAgentError on an unknown column or a query vector that is no
+        where: column -> value or values, joined by AND; exclude: ids left out; words False: vectors alone,
+        where the query has one. The order depends on rows, query and embedder only. Raises RoleAgentError on an unknown column or a query vector that is no
         vector (NaN, wrong size).
         """
         handle = self._open(table)
@@ -205,13 +199,18 @@ class Memory:
         condition = self._condition(handle, table, where or {}, exclude)
         limit = min(handle.count_rows(), max(_DEEP, 4 * k))
         rows: dict[str, dict[str, Any]] = {}
-        words = self._by_words(handle, table, clean(query), limit, condition, rows)
-        scores = dict(words)
         vector = self._query_vector(handle, query)
+        said = (
+            self._by_words(handle, table, clean(query), limit, condition, rows)
+            if words or vector is None
+            else []
+        )
+        scores = dict(said)
         if vector is not None:
             near = self._by_vector(handle, vector, limit, condition, rows)
-            ranks = (ranked(words), ranked(near))
+            ranks = (ranked(said), ranked(near))
             scores = {i: sum(1 / (_RRF + r[i]) for r in ranks if i in r) for i in rows}
+            scores = scores if words else dict(near)
         best = sorted(scores, key=lambda i: (-scores[i], i))[:k]
         return [Hit(to_items([rows[i]])[0], scores[i]) for i in best]
 
@@ -288,7 +287,7 @@ class Memory:
     # --- the store ---
 
     def _connect(self) -> Any:
-        library = _lancedb()
+        library = lancedb()
         if self._db is None:
             self.path.mkdir(parents=True, exist_ok=True)
             self._db = library.connect(str(self.path))
@@ -298,8 +297,8 @@ class Memory:
     def _open(self, table: str, check: bool = True) -> Any:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", table):
             raise ConfigError(f"'{table}' cannot name a memory table; use letters, digits, - and _")
-        if not (self.path / f"{table}.lance").is_dir():
-            return None
+        if not any((self.path / f"{table}.lance" / "_versions").glob("*")):
+            return None  # no table, or one whose making was broken off
         handle = self._connect().open_table(table)
         if check and self.embedder is not None:
             self._note(check_embedder(handle.schema, self.embedder, table, self.path))

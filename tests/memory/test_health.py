@@ -47,4 +47,8 @@ def test_a_lost_file_shows(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "m" / "a.lance").mkdir(parents=True)
     (one,) = health(tmp_path / "m")
-    assert one.table == "a" and one.error
+    assert one.table == "a" and "broken off" in one.error
+    memory = Memory(tmp_path / "m")
+    assert memory.count("a") == 0
+    memory.upsert("a", items(2))  # as a resume does after a full disk
+    assert health(tmp_path / "m")[0].rows == 2
