@@ -120,7 +120,7 @@ class Run:
         except OSError as error:
             raise RoleAgentError(f"cannot write run directory {path}: {error.strerror}") from None
         try:
-            if saved.exists() and _unused(path):
+            if saved.exists() and _unused(path) and not config.limits.replay:
                 for name in _TABLES:  # a start that failed, say on a misspelt model, keeps no name
                     (path / f"{name}.jsonl").unlink(missing_ok=True)
                 saved.unlink()

@@ -164,6 +164,15 @@ def test_a_plain_evaluation_replays_as_well(inside: Inside, tmp_path: Path) -> N
     clear(inside("eval", "--replay", "e"), 2, "is another job")
 
 
+def test_systems_that_ask_no_model_replay_as_well(inside: Inside, tmp_path: Path) -> None:
+    line = ["eval", "quick", "--systems", "random,oracle", "--model", "m", "--base-url", NOBODY, "--run", "a"]
+    first, again = inside(*line), inside("eval", "--replay", "a")
+    assert first.returncode == again.returncode == 0, again.stderr
+    assert without_times(tmp_path / "runs" / "a") == without_times(tmp_path / "runs" / "a-replay-1")
+    compared = inside("compare", "a:random", "a-replay-1:random")
+    assert "a-replay-1:random and a:random ended alike on every task" in compared.stdout
+
+
 def test_errors_of_the_server_have_an_exit_code_of_their_own(inside: Inside, tmp_path: Path) -> None:
     rows = [
         json.dumps({"id": f"t{i}", "env": "tests.toy:Faulty", "goal": f"Out {i}.", "split": "test",
