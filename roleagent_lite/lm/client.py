@@ -128,7 +128,8 @@ class ProviderModel:
         if dialect.is_error(body):
             raise faults.in_ok_body(body, self._address, self.base_url or "")
         if isinstance(body.get("choices"), list):
-            return replace(dialect.reply(body, seconds), usage=usage)
+            reply = dialect.reply(body, seconds)
+            return replace(reply, usage=dialect.credible(usage, reply.text or reply.reasoning or ""))
         text, thinking, called = "", [], []
         for part in response.message.parts:
             if part.type == "text":
@@ -142,7 +143,9 @@ class ProviderModel:
         answer, inner = split(mend(text or (called[0] if len(called) == 1 else "")))
         thought = "\n".join([*thinking, *([inner] if inner else [])])
         finish = dialect.finish(body.get("stop_reason") or response.finish_reason)
-        return Reply(answer, finish, mend(thought) or None, usage, seconds)
+        return Reply(
+            answer, finish, mend(thought) or None, dialect.credible(usage, answer or thought), seconds
+        )
 
     def _usage(self, used: Any) -> Usage:
         cached, written = used.cache_read_tokens, used.cache_write_tokens

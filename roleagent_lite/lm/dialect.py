@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -162,7 +162,8 @@ def reply(value: Mapping[str, Any], seconds: float) -> Reply:
     refusal = refusal or (given if isinstance(given, str) else "")
     if refusal.strip():
         text, end = text or mend(refusal), "refusal"
-    return Reply(text, end, thought or None, usage(value.get("usage")), seconds)
+    used = credible(usage(value.get("usage")), text or thought)
+    return Reply(text, end, thought or None, used, seconds)
 
 
 def _parts(content: Any) -> tuple[str, list[str], str]:
@@ -214,6 +215,12 @@ def usage(value: Any) -> Usage:
         cached=count("prompt_cache_hit_tokens") if cached is None else cached,
         reasoning=count("completion_tokens_details", "reasoning_tokens"),
     )
+
+
+def credible(used: Usage, text: str) -> Usage:
+    """`used` without counts of 0 that cannot be: some gateways say 0 for what they do not know."""
+    output = None if used.output == 0 and text else used.output
+    return replace(used, input=used.input or None, output=output)
 
 
 def join_stream(text: str) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ UNCOUNTED: dict[str, Any] = {
     "a null count": {"prompt_tokens": None},
     "one count": {"prompt_tokens": 7},
     "an empty object": {},
+    "zeros": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
     "counts as text": {"prompt_tokens": "7", "completion_tokens": "2"},
     "below zero": {"prompt_tokens": -1, "completion_tokens": -1},
     "a list": [],

@@ -240,6 +240,7 @@ async def test_cfg_03_the_system_text_is_folded_where_the_role_is_refused() -> N
 async def test_litellm_where_dspy_routes_there_and_its_retries_are_off() -> None:
     """One test for the slow door: importing LiteLLM takes seconds."""
     answers: list[Raw | Say] = [
+        Say("uncounted", usage=None),
         fail(500, "boom"),
         Raw(200, {"choices": [{"message": {"content": "take key"}}]}, cut=20),
         fail(429, "slow", "rate_limit_exceeded", Retry_After="2"),
@@ -247,16 +248,17 @@ async def test_litellm_where_dspy_routes_there_and_its_retries_are_off() -> None
     ]
     with FakeServer(lambda seen: answers[seen.number]) as fake:
         async with provider(fake, "together_ai/fake", timeout=120) as model:  # the import counts
+            assert (await model.complete(ask())).usage == Usage(), "LiteLLM says 0 for what it does not know"
             with pytest.raises(TransientModelError):
                 await model.complete(ask())
-            assert fake.count == 1
+            assert fake.count == 2
             with pytest.raises(TransientModelError, match="stream cut"):
                 await model.complete(ask())
             with pytest.raises(TransientModelError) as caught:
                 await model.complete(ask())
-            assert (fake.count, caught.value.retry_after) == (3, 2.0)
+            assert (fake.count, caught.value.retry_after) == (4, 2.0)
             reply = await model.complete(ask())
-    assert (reply.text, reply.usage, fake.count) == ("take key", Usage(100, 10), 4)
+    assert (reply.text, reply.usage, fake.count) == ("take key", Usage(100, 10), 5)
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
 
 
