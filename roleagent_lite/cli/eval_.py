@@ -130,7 +130,7 @@ def suited(
         flags = {**flags, "prompts": str(prompt.resolve())}
     config = flag.resolve(given["config"], given["sets"], flag.own_tasks(flags, path))
     played = load_suite(source) if source is not None else suite_of(config.tasks, split)  # type: ignore[arg-type]
-    return path, config, {"suite": suite.changed(played, given, limit), "runs": runs}
+    return path, config, {"suite": suite.changed(played, given, limit, flags["seed"]), "runs": runs}
 
 
 def again(

@@ -71,16 +71,21 @@ def is_suite(name: str, runs: Path, tell: Callable[[str], None]) -> bool:
     raise ConfigError(f"no suite and no run '{name}' in {runs}/{nearest(name, known)}")
 
 
-def changed(suite: Suite, given: Mapping[str, Any], limit: int | None) -> Suite:
-    """`suite` as the flags want it. Raises ConfigError."""
+def changed(suite: Suite, given: Mapping[str, Any], limit: int | None, seed: int | None = None) -> Suite:
+    """`suite` as the flags want it; `seed` stands for the first of its seeds, the others follow it.
+
+    Raises ConfigError.
+    """
     from roleagent_lite.evals.suite import adjusted
 
+    seeds = None if seed is None else [seed + i for i in range(len(suite.seeds))]
     return adjusted(
         suite,
         systems=names(given["systems"]),
         repetitions=given["repetitions"],
         temperature=given["temperature"],
         budget=given["budget"],
+        seeds=seeds,
         limit=limit,
     )
 

@@ -201,6 +201,17 @@ def test_a_refused_key_stops_all_systems(inside: Inside, tmp_path: Path) -> None
         assert fake.count == 1
 
 
+def test_a_seed_reaches_the_systems(inside: Inside, tmp_path: Path) -> None:
+    moves = []
+    for name, seed in (("a", "1"), ("b", "2"), ("c", "1")):
+        line = ["eval", "quick", "--systems", "random", "--model", "m", "--base-url", NOBODY, "--run", name]
+        assert inside(*line, "--seed", seed).returncode == 0
+        with Run.open(tmp_path / "runs" / name) as run:
+            moves.append([s.action for t in run.trajectories for s in t.steps])
+            assert run.events.get("suite").data["seeds"] == [int(seed)]  # type: ignore[union-attr]
+    assert moves[0] == moves[2] != moves[1]
+
+
 def test_names_of_systems() -> None:
     assert suite.names(None) is None and suite.names(" a, b:c ") == ["a", "b:c"]
     with pytest.raises(ConfigError):
