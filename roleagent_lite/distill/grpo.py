@@ -118,13 +118,15 @@ class Offline:
         """Recorded log-probabilities by sample; None where the starting policy stands for the old one."""
         if wanted == "start":
             return None
-        found = {t.sample.id: cls.recorded(t) for t in rows if t.sample.model == played_by}
+        any_name = (
+            wanted == "recorded"
+        )  # a server may know the model by another name: the recipe vouches for it
+        found = {t.sample.id: cls.recorded(t) for t in rows if any_name or t.sample.model == played_by}
         lacking = [t.sample for t in rows if found.get(t.sample.id) is None]
         if lacking and wanted == "recorded":
             raise ConfigError(
                 f'loss.old is "recorded", but {len(lacking)} of {len(rows)} samples have no '
-                f"log-probabilities of the model '{played_by}' (first: {lacking[0].id}, played by "
-                f"'{lacking[0].model}'); "
+                f"log-probabilities in this model's tokens (first: {lacking[0].id}, played by '{lacking[0].model}'); "
                 'take loss.old = "start"'
             )
         return None if lacking else found

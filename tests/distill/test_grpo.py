@@ -69,10 +69,12 @@ def test_other_models_values_are_not_this_policys() -> None:
     made = local.policy(local.recipe())
     rows = with_logprobs(made, local.rows())
     assert Offline.prepare(made, rows, local.recipe(), "another").name == WEIGHTED
+    vouched = local.recipe(loss={"old": "recorded"})
+    assert Offline.prepare(made, rows, vouched, "another").name == GRPO
     assert Offline.prepare(made, rows, local.recipe(loss={"old": "start"}), "tiny").name == WEIGHTED
     partly = [*rows[:-1], replace(rows[-1], logprobs=None)]
     assert Offline.prepare(made, partly, local.recipe(), "tiny").name == WEIGHTED
-    with pytest.raises(ConfigError, match=r"1 of 6 samples have no log-probabilities of the model 'tiny'"):
+    with pytest.raises(ConfigError, match=r"1 of 6 samples have no log-probabilities in this model's tokens"):
         Offline.prepare(made, partly, local.recipe(loss={"old": "recorded"}), "tiny")
 
 
