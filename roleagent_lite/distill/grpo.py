@@ -126,7 +126,8 @@ class Offline:
         if lacking and wanted == "recorded":
             raise ConfigError(
                 f'loss.old is "recorded", but {len(lacking)} of {len(rows)} samples have no '
-                f"log-probabilities in this model's tokens (first: {lacking[0].id}, played by '{lacking[0].model}'); "
+                f"log-probabilities in this model's tokens (first: {lacking[0].id}, played by "
+                f"'{lacking[0].model}'); "
                 'take loss.old = "start"'
             )
         return None if lacking else found
