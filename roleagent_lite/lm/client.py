@@ -193,6 +193,8 @@ class ProviderModel:
             r"payload is not completed|server disconnected|peer closed", said.message, re.IGNORECASE
         ):
             return TransientModelError(f"{self.name}: stream cut ({said.message})")  # LiteLLM calls it a 500
+        if status is None and faults.is_filtered(said):
+            return faults.judge(400, said, self._address, where)
         if status is None:
             return TransientModelError(f"{self.name}: {said.message}")
         return faults.judge(status, said, self._address, where, _wait(error))

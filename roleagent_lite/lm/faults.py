@@ -47,7 +47,8 @@ _NO_CREDIT = re.compile(
 _NO_QUOTA = re.compile(r"exceeded your current quota", re.IGNORECASE)
 _FILTERED = re.compile(
     r"content[_ ](filter|policy|management)|responsible ?ai|safety system|data_inspection_failed|moderation"
-    r"|(input|prompt|output|request) (was|is|has been) flagged|inappropriate content",
+    r"|(input|prompt|output|request) (was|is|has been) flagged|inappropriate content"
+    r"|(candidate|prompt) blocked",
     re.IGNORECASE,
 )
 _WAIT = re.compile(
@@ -237,6 +238,11 @@ def judge(status: int, error: Said, address: Address, url: str, wait: float | No
     if status == 404:
         return FatalModelError(f"nothing answers at {url} (404: {words})", status=404)
     return UnsupportedRequest(f"{where} refused the request ({status}: {words})", status=status)
+
+
+def is_filtered(error: Said) -> bool:
+    """Whether a provider's filter speaks, for errors that come without a status."""
+    return bool(_FILTERED.search(error.all))
 
 
 def in_ok_body(value: Any, address: Address, url: str) -> ModelError:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,18 @@ from roleagent_lite.lm import client, faults
 from roleagent_lite.lm.address import Address, parse
 from roleagent_lite.lm.client import ProviderModel
 from roleagent_lite.types import Message, Usage
-from tests.fake_server import COUNTED, FakeServer, Raw, Say, Seen, always, anthropic_fail, fail, refuse
+from tests.fake_server import (
+    COUNTED,
+    FakeServer,
+    Raw,
+    Say,
+    Seen,
+    always,
+    anthropic_fail,
+    fail,
+    in_turn,
+    refuse,
+)
 from tests.lm.kit import ask
 
 KEY = "sk-secret-0123456789WXYZ"
@@ -191,6 +203,29 @@ async def test_net_03_an_error_in_place_of_a_message(kind: str, meant: type[Mode
             with pytest.raises(ModelError) as caught:
                 await model.complete(ask())
     assert type(caught.value) is meant and fake.count == 1
+
+
+def of_gemini(text: str | None, reason: str = "STOP", **more: Any) -> Raw:
+    parts = [{"text": "hm", "thought": True}, {"text": text}] if text is not None else []
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": reason}
+    used = {"promptTokenCount": 5, "candidatesTokenCount": 2}
+    return Raw(200, {"candidates": [candidate], "usageMetadata": used, **more})
+
+
+async def test_gemini_s_own_dialect() -> None:
+    answers = [of_gemini("take key"), of_gemini('{"act', "MAX_TOKENS")]
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "candidates": []}
+    refused = [of_gemini(None, "SAFETY"), of_gemini(None, "PROHIBITED_CONTENT"), Raw(200, blocked)]
+    with FakeServer(in_turn(*answers, *refused), paths=["/v1/models/fake:generateContent"]) as fake:
+        async with provider(fake, "gemini/fake") as model:
+            reply = await model.complete(ask())
+            assert (reply.text, reply.reasoning, reply.finish) == ("take key", "hm", "stop")
+            assert (reply.usage.input, reply.usage.output) == (5, 2)
+            assert (await model.complete(ask())).finish == "length"
+            for _ in refused:
+                with pytest.raises(ContentFiltered):
+                    await model.complete(ask())
+    assert fake.count == 5
 
 
 async def test_one_deadline_for_a_call() -> None:
