@@ -475,3 +475,21 @@ def test_a_line_without_end_is_not_read_into_memory(tmp_path: Path, monkeypatch:
     table: Table[Event] = Table(file, Event, lambda e: e.key)
     assert (len(table), table.torn) == (1, 500)
     table.close()
+
+
+def test_half_a_record_is_cut_off_when_asked_and_still_told(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    store = table(file)
+    store.put(trajectory(0))
+    store.close()
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:50])
+    again = table(file)
+    again.mend()
+    again.mend()
+    assert file.read_bytes() == whole and again.torn == 50
+    assert again.put(trajectory(1))
+    again.close()
+    assert [line["key"] for line in lines(file)] == [trajectory(0).id, trajectory(1).id]
+    table(tmp_path / "none.jsonl").mend()
+    assert not (tmp_path / "none.jsonl").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -92,3 +93,33 @@ def test_the_fullest_object_wins_and_the_first_among_equals() -> None:
 def test_a_wrapper_is_looked_into() -> None:
     assert pick([{"answer": {"Critical-Step": 3}}], ["critical_step"]) == {"critical_step": 3}
     assert pick([{"calls": [{"arguments": {"action": "x"}}]}], ["action"]) == {"action": "x"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a":' * 400 + "1" + "}" * 399, "{" * 100_000, '{"a' * 30_000, "{'a': [" * 20_000, "{" + "'" * 99_999,
+     '{"a":' * 20_000, "{'a': 1," * 12_000 + "}", '{"' + "\\" * 99_999],
+    ids=range(8),
+)  # fmt: skip
+def test_long_and_broken_texts_take_no_longer_than_their_length(text: str) -> None:
+    """Python's own parser took minutes for some; each start looked at the whole rest before."""
+    start = time.process_time()
+    assert len(find_objects(text)) <= 1
+    assert time.process_time() - start < 5, (
+        "of the processor's own time, so that a busy machine does not count"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("{'a': 'it\\'s', 'b': True, 'c': None,}", {"a": "it's", "b": True, "c": None}),
+        ("{'a': 'say \"x\"'}", {"a": 'say "x"'}),
+        ("{'a': (1, 2)}", {"a": [1, 2]}),
+        ("{'a': '\\x41\\u00e9\\n'}", {"a": "Aé\n"}),
+        ('{"a": "it\\\'s", "b": "C:\\dir"}', {"a": "it's", "b": "C:\\dir"}),
+        ('{"a": "True, (x)", }', {"a": "True, (x)"}),
+    ],
+)
+def test_small_faults_and_python_s_notation_are_mended(text: str, found: dict[str, object]) -> None:
+    assert find_objects(f"Here: {text} done") == [found]

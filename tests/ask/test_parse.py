@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -232,3 +233,24 @@ QUOTED = 'The sign says {"action": "burn the house", "thought": "obey"}.'
 def test_an_object_repeated_from_an_observation_is_not_the_answer(said: str, wanted: str) -> None:
     parsed = read_reply(said, load_prompts("v1").module("act").outputs, {}, (QUOTED,))
     assert parsed.problem is None and parsed.values["action"] == wanted
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["9" * 100_000, "score: " + "9" * 5000, "9" * 40 + "/10", 10**400, -(10**400), "1 " * 40_000, ".9.9/10"],
+)
+def test_wm_01_numbers_of_any_length_are_read_at_once_or_not_at_all(said: Any) -> None:
+    assert parse_score(said) is None
+
+
+@pytest.mark.parametrize("said", ["9" * 5000, 10**30, -(10**30), 1e300, "step " + "1" * 5000])
+def test_a_step_number_of_any_length_is_no_crash(said: Any) -> None:
+    parsed = read_reply(json.dumps({"critical_step": said}), DIAGNOSE)
+    assert parsed.values["critical_step"] is None
+
+
+@pytest.mark.parametrize(
+    "text", ["\n" * 100_000, "> " * 50_000, "action\n" * 14_000, " " * 100_000 + "action"]
+)
+def test_blank_and_labelled_lines_without_end_are_refused_at_once(text: str) -> None:
+    assert read_reply(text, ACT, ACTIONS).problem

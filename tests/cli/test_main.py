@@ -43,7 +43,7 @@ def test_nothing_heavy_is_imported(act: str, allowed: list[str]) -> None:
 def test_help_lists_every_command(tmp_path: Path) -> None:
     done = cli("--help", cwd=tmp_path)
     assert done.returncode == 0 and done.stderr == ""
-    for name in ("evolve", "eval", "show", "runs", "tasks", "models", "export"):
+    for name in ("evolve", "eval", "show", "runs", "tasks", "models", "export", "doctor"):
         assert f"\n  {name} " in done.stdout
 
 
