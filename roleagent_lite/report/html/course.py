@@ -251,11 +251,12 @@ def candidates(report: Report) -> Markup:
 
 def _difference(lines: str) -> Markup:
     kinds = {"+": "add", "-": "del", "@": "hunk"}
-    return tag(
-        "pre",
-        *(tag("span", line + "\n", class_=kinds.get(line[:1])) for line in lines.splitlines()),
-        class_="diff",
-    )
+
+    def kind(line: str) -> str | None:
+        return "hunk" if line.startswith(("--- seed ", "+++ final ")) else kinds.get(line[:1])
+
+    shown = (tag("span", line + "\n", class_=kind(line)) for line in lines.splitlines())
+    return tag("pre", *shown, class_="diff")
 
 
 def prompt(report: Report) -> Markup:

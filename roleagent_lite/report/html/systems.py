@@ -149,14 +149,14 @@ def pair_row(
         percent_cell(success.win_rate),
         Cell(words.signed(success), success.difference),
         Cell(words.signed(score, 2), score.difference) if score is not None else Cell("no score"),
-        number_cell(p, 3),
+        Cell(p_words(p).removeprefix("= "), p) if p is not None else Cell("unknown"),
         Cell(verdict, str(noise), number=False),
     ]
 
 
 def _pairs(pairs: Sequence[Against]) -> Markup:
     rows = [pair_row(one.first, one.second, one.success, one.score, one.p) for one in pairs]
-    note = "p is exact and two-sided, corrected over all pairs (Holm)."
+    note = P_NOTE
     return table(
         "Systems against one another, on the same tasks",
         PAIR_HEAD,

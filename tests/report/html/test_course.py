@@ -80,6 +80,7 @@ def test_proposals_with_their_fate(tmp_path: Path) -> None:
 def test_what_changed_in_the_prompt_is_marked(tmp_path: Path) -> None:
     with make.whole_run(tmp_path / "r") as run:
         text = course.prompt(build(run))
+    assert '<span class="hunk">--- seed act.playbook\n</span>' in text
     assert '<span class="add">+- Open it first.\n</span>' in text and "What changed since the seed" in text
     with make.whole_run(tmp_path / "kept", adopted=False) as run:
         assert "The final prompt is the seed, unchanged." in course.prompt(build(run))
