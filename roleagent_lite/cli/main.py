@@ -23,6 +23,7 @@ from roleagent_lite.cli import (
     export_,
     models,
     runs,
+    search_server,
     share,
     show,
     tasks,
@@ -64,6 +65,7 @@ app.command("show")(show.command)
 app.command("runs")(runs.command)
 app.command("tasks")(tasks.command)
 app.command("env")(env.command)
+app.command("search-server")(search_server.command)
 app.command("models")(models.command)
 app.command("export")(export_.command)
 app.command("share")(share.command)

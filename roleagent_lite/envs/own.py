@@ -16,6 +16,7 @@ from typing import Any, get_args
 from roleagent_lite.content import find
 from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError
+from roleagent_lite.memory import parquet_rows
 from roleagent_lite.tasksets import read_rows
 from roleagent_lite.types import Split
 
@@ -25,7 +26,7 @@ _SPLITS = get_args(Split)
 
 
 def _row(name: str, given: Any, number: int) -> dict[str, Any]:
-    """One task as a row: a mapping, a Task, or its goal alone."""
+    """One task as a row: a mapping, a Task, or its goal alone; what the environment reads as one."""
     if is_dataclass(given) and not isinstance(given, type):
         given = asdict(given)
     if isinstance(given, str):
@@ -35,7 +36,8 @@ def _row(name: str, given: Any, number: int) -> dict[str, Any]:
             f"environment {name}: entry {number} of tasks() is {type(given).__name__}; expected an object "
             "with goal (and seed, params, split), a Task, or the goal alone"
         )
-    return {**given, "env": name}
+    read = registry.spec(name).row
+    return {**(read(given) if read is not None else given), "env": name}
 
 
 def deal(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -63,6 +65,12 @@ def by_seed(name: str, goal: str) -> list[dict[str, Any]]:
     ]
 
 
+def _rows_in(file: str) -> list[Any]:
+    if file.endswith(".parquet"):
+        return list(parquet_rows(Path(file)))
+    return [row for _, row in read_rows(find("tasks", file, ".jsonl"))]
+
+
 def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
     """Task rows of the environment `name`, or those of `file` with `name` as their environment.
 
@@ -71,7 +79,7 @@ def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
     """
     found = registry.spec(name)
     if file is not None:
-        given: Sequence[Any] = [row for _, row in read_rows(find("tasks", file, ".jsonl"))]
+        given: Sequence[Any] = _rows_in(file)
     elif found.tasks is not None:
         given = list(found.tasks())
         if not given:

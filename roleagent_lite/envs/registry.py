@@ -33,8 +33,9 @@ class EnvSpec:
     admissible ones; facts: whether `facts()` gives the true state; snapshots: whether `snapshot()` and
     `restore()` exist; failure_modes: name -> when it applies, what a diagnosis may call a failure (empty: the
     shipped vocabulary of the environment's name, else the general one); tasks: its own tasks, if it brings
-    any; goal: what its tasks are about, where they differ by seed alone; blocking: whether a step may take so
-    long (a process, a network) that it has to run in a thread.
+    any; row: makes a task row of a foreign one (a question, say); goal: what its tasks are about, where they
+    differ by seed alone; blocking: whether a step may take so long (a process, a network) that it has to run
+    in a thread.
     """
 
     name: str
@@ -46,6 +47,7 @@ class EnvSpec:
     snapshots: bool = False
     failure_modes: Mapping[str, str] = field(default_factory=dict)
     tasks: Callable[[], Iterable[Any]] | None = None
+    row: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     goal: str = ""
     blocking: bool = False
 
@@ -77,14 +79,25 @@ def _webshop(name: str = "webshop") -> EnvSpec:
     )  # fmt: skip
 
 
+def _search(name: str = "search") -> EnvSpec:
+    from roleagent_lite.envs.search import env
+
+    return EnvSpec(
+        name, partial(env.Search, name), env.limit, 4, env.VOCABULARY, True, True, row=env.row,
+        blocking="//" in name,
+    )  # fmt: skip
+
+
 _OWN: Mapping[str, Callable[[], EnvSpec]] = {
     "household": _household,
     "household:alfworld": _alfworld,
     "webshop": _webshop,
+    "search": _search,
 }
 _FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {  # what follows the colon is theirs
     "gym:": _gym,
     "webshop:": _webshop,
+    "search:": _search,
 }
 _registered: dict[str, EnvSpec] = {}
 

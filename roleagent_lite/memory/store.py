@@ -188,9 +188,9 @@ class Memory:
     ) -> list[Hit]:
         """The k best rows, by (score, id): reciprocal rank fusion of words and vectors, or words alone.
 
-        where: column -> value or values, joined by AND; exclude: ids left out; words False: vectors alone,
-        where the query has one. The order depends on rows, query and embedder only. Raises RoleAgentError on an unknown column or a query vector that is no
-        vector (NaN, wrong size).
+        where: column -> value or values, joined by AND; exclude: ids left out; words False: by vectors alone
+        if the query has one. Rows, query and embedder alone decide the order. Raises RoleAgentError on an
+        unknown column or a query vector that is no vector (NaN, wrong size).
         """
         handle = self._open(table)
         if handle is None or k < 1 or not handle.count_rows():

@@ -1,0 +1,198 @@
+"""The search Environment: one question, a few searches, one answer, in the Search-R1 protocol.
+
+The name `search` means the made-up corpus, `search:FILE` a corpus of JSON lines or parquet,
+`search:http://...` a server that speaks `/retrieve`. A task's `params`: `answers` (golden, a list),
+`searches` (what leads there, for the plan), `dialect` search_r1 (default) or verl_agent, `metric` em
+(default) or sub_em, `top_k` 3, `retrieval` text, vector or hybrid, `embedder`, `max_steps` 4.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from roleagent_lite.envs.search import answers, made
+from roleagent_lite.envs.search.corpus import HOW, Corpus, Remote, Retriever, of_file
+from roleagent_lite.envs.search.protocol import DIALECTS, Passage, dialect
+from roleagent_lite.errors import ConfigError
+from roleagent_lite.lm.wheels import cache_dir
+from roleagent_lite.types import Observation, Task, Transition
+
+PREFIX = "search:"
+STEPS = 4
+TOP_K = 3
+MOST_SHOWN = 6000  # characters of one result; the original cuts at 500 tokens
+VOCABULARY = "<search>QUERY</search> or <answer>ANSWER</answer>"
+METRICS: Mapping[str, Callable[[str, Sequence[str]], bool]] = {
+    "em": answers.exact,
+    "sub_em": answers.contains,
+}
+
+
+@lru_cache(maxsize=4)
+def _made(how: str, embedder: str) -> Corpus:
+    passages = made.make()[0]
+    digest = hashlib.sha256("\0".join(p.contents for p in passages).encode()).hexdigest()[:16]
+    return Corpus(lambda: passages, cache_dir() / "search" / digest, how, embedder)
+
+
+def retriever(name: str, how: str = "text", embedder: str = "auto") -> Retriever:
+    """What an environment's name searches in. Raises ConfigError."""
+    place = name.partition(":")[2]
+    if not place:
+        return _made(how, embedder)
+    if place.startswith(("http://", "https://")):
+        return Remote(place)
+    return of_file(Path(place), how, embedder)
+
+
+def limit(task: Task) -> int:
+    """Steps an episode may have: params.max_steps, else 4."""
+    own = task.params.get("max_steps", STEPS)
+    if not isinstance(own, int) or isinstance(own, bool) or own < 1:
+        raise ConfigError(f"task {task.id}: params.max_steps must be a positive whole number, found {own!r}")
+    return own
+
+
+def _golden(task: Task) -> tuple[str, ...]:
+    given = task.params.get("answers")
+    if isinstance(given, list | tuple) and given and all(isinstance(a, str) for a in given):
+        return tuple(given)
+    raise ConfigError(f"task {task.id}: params.answers must be a list of texts, found {given!r:.60}")
+
+
+def _named(task: Task, key: str, known: Sequence[str]) -> str:
+    value = task.params.get(key, known[0])
+    if value not in known:
+        raise ConfigError(f"task {task.id}: params.{key} must be {' or '.join(known)}, found {value!r:.60}")
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An episode so far: the text shown, ids of passages seen, in order, and the answer given."""
+
+    text: str
+    seen: tuple[str, ...] = ()
+    answer: str | None = None
+    score: float = 0.0
+
+
+class Search:
+    """An Environment with `facts`, `snapshot`, `restore`, and a plan where a task says what to search for."""
+
+    def __init__(self, name: str, task: Task) -> None:
+        self._golden = _golden(task)
+        self._right = METRICS[_named(task, "metric", list(METRICS))]
+        self._dialect = dialect(_named(task, "dialect", list(DIALECTS)))
+        self._top_k = task.params.get("top_k", TOP_K)
+        if not isinstance(self._top_k, int) or isinstance(self._top_k, bool) or self._top_k < 1:
+            raise ConfigError(f"task {task.id}: params.top_k must be a positive whole number")
+        how = _named(task, "retrieval", HOW)
+        self._retriever = retriever(name, how, str(task.params.get("embedder", "auto")))
+        self._searches = task.params.get("searches")
+        self._state = State(f"Question: {task.goal}")
+
+    def observe(self) -> Observation:
+        state = self._state
+        key = hashlib.sha256(
+            repr((sorted(set(state.seen)), state.text, state.answer)).encode("utf-8", "replace")
+        )
+        return Observation(state.text, state_key=key.hexdigest()[:16])
+
+    def step(self, action: str) -> Transition:
+        """A search shows passages, an answer ends the episode; whatever is neither is refused in words."""
+        move = self._dialect.read(action)
+        state = self._state
+        if state.answer is not None:
+            return Transition(self.observe(), 0.0, True, valid=False)
+        if move.kind == "answer":
+            score = float(self._right(move.content, self._golden))
+            self._state = replace(
+                state, text=f"You answered: {move.content}", answer=move.content, score=score
+            )
+            return Transition(self.observe(), score, True, move.valid)
+        if move.kind == "search":
+            found = [passage for passage, _ in self._retriever.search(move.content, self._top_k)]
+            self._state = replace(state, text=self._shown(found), seen=(*state.seen, *(p.id for p in found)))
+        else:
+            self._state = replace(state, text=self._dialect.refuse())
+        return Transition(self.observe(), 0.0, False, move.valid)
+
+    def _shown(self, found: Sequence[Passage]) -> str:
+        """Results in the dialect, the longest passages shortened where all together are too long."""
+        room = MOST_SHOWN // max(1, len(found))
+        cut = (p.contents if len(p.contents) <= room else p.contents[: room - 1] + "…" for p in found)
+        return self._dialect.show([Passage(p.id, text) for p, text in zip(found, cut, strict=True)])
+
+    def score(self) -> float:
+        """1.0 where the answer is right by the task's metric, else 0.0."""
+        return self._state.score
+
+    def facts(self) -> list[str]:
+        """Passages seen and the answer given, sorted."""
+        state = self._state
+        answered = [] if state.answer is None else [f"answered: {state.answer}"]
+        return sorted([*(f"seen: {id}" for id in set(state.seen)), *answered])
+
+    def snapshot(self) -> State:
+        return self._state
+
+    def restore(self, snapshot: State) -> None:
+        self._state = snapshot
+
+    def walkthrough(self) -> list[str]:
+        """The searches that the task names, then a golden answer. Raises ConfigError where it names none."""
+        if not isinstance(self._searches, list | tuple):
+            raise ConfigError("this task does not say what leads to its answer (params.searches)")
+        return [
+            *(f"<search>{words}</search>" for words in self._searches),
+            f"<answer>{self._golden[0]}</answer>",
+        ]
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def row(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A task row from a question row of the usual files: `question` with `golden_answers` (FlashRAG, say),
+    or Search-R1's `reward_model.ground_truth.target`. A row that is a task already passes unchanged."""
+    if "goal" in given:
+        return dict(given)
+    golden = given.get("golden_answers", given.get("answers", given.get("answer")))
+    if golden is None and isinstance(given.get("reward_model"), Mapping):
+        truth = given["reward_model"].get("ground_truth")
+        golden = truth.get("target") if isinstance(truth, Mapping) else truth
+    golden = [golden] if isinstance(golden, str) else golden
+    question = given.get("question")
+    if not isinstance(question, str) or not isinstance(golden, list | tuple):
+        raise ConfigError(
+            f"a question needs question and golden_answers; it has {', '.join(map(str, given))}"
+        )
+    kind = str(given.get("type") or given.get("data_source") or "question")
+    found: dict[str, Any] = {"goal": question, "params": {"type": kind, "answers": [str(a) for a in golden]}}
+    if given.get("id") is not None:
+        found["id"] = str(given["id"])
+    if given.get("split") in ("train", "dev", "test"):
+        found["split"] = given["split"]
+    return found
+
+
+DEALT = ("train", "test", "train", "dev", "train", "train", "test", "train", "train", "test")
+
+
+def made_rows() -> list[dict[str, Any]]:
+    """The shipped task set `search`: every form of question has the same share of each split."""
+    rows = []
+    for number, question in enumerate(made.make()[1]):
+        params = {
+            "type": question.kind, "answers": list(question.answers), "searches": list(question.searches),
+            "max_steps": question.hops + 2,
+        }  # fmt: skip
+        split = DEALT[number % made.EACH % len(DEALT)]
+        rows.append({"env": "search", "goal": question.text, "params": params, "split": split})
+    return rows
