@@ -24,6 +24,7 @@ from roleagent_lite.report.html.piece import (
     text_cell,
 )
 from roleagent_lite.report.html.systems import (
+    P_NOTE,
     PAIR_HEAD,
     cost_plot,
     pair_row,
@@ -124,7 +125,7 @@ def _overview(found: ComparisonLike) -> Markup:
     names = [side.name for side in found.sides]
     rows = [pair_row(p.first, p.second, p.success, p.score, p.p) for p in found.pairs]
     plot = cost_plot(found.summaries, names)
-    note = "p is exact and two-sided, corrected over all pairs (Holm)."
+    note = P_NOTE
     about = (
         f"Success and score are over the {len(found.tasks)} tasks in common; calls, tokens and time over all "
         "that a side played."

@@ -26,6 +26,7 @@ from roleagent_lite.report.html.plots import Spot, line_plot, spot_plot
 from roleagent_lite.report.results import headline_parts
 from roleagent_lite.report.systems import Standings
 from roleagent_lite.report.write import TRAINING, Report
+from roleagent_lite.stats import p_words
 from roleagent_lite.types import Result
 
 INTERVALS = (
@@ -75,7 +76,7 @@ def cards(report: Report) -> Markup:
             _card(
                 "won – lost – same",
                 f"{pair.wins} – {pair.losses} – {pair.ties}",
-                f"p = {pair.p:.3f}, {pair.test}",
+                f"p {p_words(pair.p)}, {pair.test}",
             ),
         ]
     elif report.standings is not None:

@@ -26,12 +26,16 @@ from roleagent_lite.report.html.plots import Spot, spot_plot
 from roleagent_lite.report.markdown import duration
 from roleagent_lite.report.reference import Reference, warning
 from roleagent_lite.report.systems import Against, Standings
-from roleagent_lite.stats import Paired, Rate, Summary
+from roleagent_lite.stats import Paired, Rate, Summary, p_words
 
 PAIR_HEAD = (
     "pair", "won / lost / tied", "ties as half", "difference, points (95 %)", "difference in score (95 %)",
     "p, corrected", "verdict",
 )  # fmt: skip
+P_NOTE = (
+    "p is two-sided and corrected over all pairs (Holm): the exact McNemar test where each task is solved or "
+    "not, else a permutation test over tasks."
+)
 HEAD = ("system", *SHARE_HEAD, "mean of types", "mean score", "errors", "errors as 0")
 USED_HEAD = (
     "system", "calls a task", "tokens", "dollars", "tokens a solved task", "dollars a solved task",
