@@ -42,8 +42,8 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """What an evaluation found. `suite`: as the run keeps it; `unfinished`: systems without a result yet;
-    `about`: by system, what it says of itself (paper, keeps, leaves_out, sees_score), as far as it does."""
+    """What an evaluation found. `suite`: as the run keeps it; `unfinished`: systems without a result yet, and
+    no pair is compared before the last has one; `about`: by system, what it says of itself (paper, keeps, leaves_out, sees_score), as far as it does."""
 
     suite: Mapping[str, Any]
     summaries: tuple[Summary, ...]
@@ -79,11 +79,13 @@ def standings(run: Run, types: Mapping[str, str]) -> Standings | None:
     scored = {result.system for result in results}
     order = {name: i for i, name in enumerate(named)}
     results.sort(key=lambda r: order.get(r.system, len(order)))
+    unfinished = tuple(name for name in named if name not in scored)
     return Standings(
         suite=event.data,
         summaries=tuple(summarise(result, types) for result in results),
-        pairs=tuple(_pairs(results)),
-        unfinished=tuple(name for name in named if name not in scored),
+        # Who interrupts a run waits for its partial report, and the tests' library takes seconds to import.
+        pairs=() if unfinished else tuple(_pairs(results)),
+        unfinished=unfinished,
         references=tuple(references([n for n in event.data.get("reference", ()) if n in known()])),
         about={str(e.data.get("system")): e.data for e in run.events if e.kind == "system"},
     )

@@ -116,11 +116,12 @@ def test_repetitions_bring_spread_and_pass_at_k(tmp_path: Path) -> None:
 
 
 def test_a_partial_evaluation_says_who_is_missing(tmp_path: Path) -> None:
-    with evaluated(tmp_path / "r", {"a": won(4), "b": []}) as run:
+    with evaluated(tmp_path / "r", {"a": won(1), "c": won(11), "b": []}) as run:
         found = build(run)
         text = render(found)
     assert "Not finished: b." in text and "So far, episode by episode" in text
     assert found.standings is not None and found.standings.unfinished == ("b",)
+    assert found.standings.pairs == () and "More than noise" not in text
 
 
 def test_nothing_scored_yet(tmp_path: Path) -> None:
