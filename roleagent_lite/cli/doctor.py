@@ -22,6 +22,7 @@ Probe = Annotated[
         "--probe", help="Ask the named model what it takes: 7 tiny calls, paid if the provider's are."
     ),
 ]
+Stores = Annotated[bool, typer.Option("--stores", help="Open the memory stores of all runs too.")]
 One = Annotated[str | None, typer.Option("--run", help="Look at this run alone, and read it whole.")]
 
 
@@ -45,6 +46,7 @@ def command(
     probe: Probe = False,
     runs: Runs = Path("runs"),
     run: One = None,
+    stores: Stores = False,
     json: AsJson = False,
 ) -> None:
     """Check this machine, its packages, keys, stores and a model; 1 = something will not work."""
@@ -58,6 +60,7 @@ def command(
         base_url=base_url,
         api_key_env=api_key_env,
         probe=probe,
+        stores=stores,
     )
     emit([asdict(line) for line in lines], words(lines), json)
     if any(line.state == "problem" for line in lines):

@@ -32,7 +32,13 @@ def guarded(name: str, check: Check) -> list[Line]:
 
 
 def checks(
-    runs: Path, run: Path | None, model: str | None, base_url: str | None, key_env: str | None, probe: bool
+    runs: Path,
+    run: Path | None,
+    model: str | None,
+    base_url: str | None,
+    key_env: str | None,
+    probe: bool,
+    stores: bool = False,
 ) -> list[tuple[str, Check]]:
     """Names and checks in the order in which they are shown."""
     cache = cache_dir()
@@ -60,7 +66,7 @@ def checks(
         ("proxy", network.proxies),
         ("embedded model", network.embedded),
         ("runs", lambda: [x for r in one for x in places.run_lines(r, True)] or places.runs(runs)),
-        ("stores", lambda: places.stores(one) if one else places.all_stores(runs)),
+        ("stores", lambda: places.stores(one) if one else places.all_stores(runs, stores)),
         ("model", lambda: network.endpoint(model, base_url, key_env, probe)),
     ]
 
@@ -73,12 +79,14 @@ def examine(
     base_url: str | None = None,
     api_key_env: str | None = None,
     probe: bool = False,
+    stores: bool = False,
 ) -> list[Line]:
-    """All lines, in a fixed order. run: look at this run alone, and read it whole.
+    """All lines, in a fixed order. run: look at this run alone, and read it whole. stores: open the memory
+    stores of all runs too, which loads LanceDB.
 
     Nothing is sent unless `model` or `base_url` is given; paid calls are made only with `probe`.
     """
-    todo = checks(runs, run, model, base_url, api_key_env, probe)
+    todo = checks(runs, run, model, base_url, api_key_env, probe, stores)
     with ThreadPoolExecutor(8) as pool:  # the programs asked for their version take their time
         found = list(pool.map(lambda one: guarded(*one), todo))
     return [line for lines in found for line in lines]

@@ -17,8 +17,9 @@ PURPOSES: Mapping[str, str] = {
     "embed": "Hugging Face encoders (aiw.embedder = hf:NAME)",
     "alfworld": "the original ALFWorld games (household:alfworld)",
     "test": "running this project's own tests",
-    "train": "training adapters",
+    "distill": "training adapters from a run's episodes",
     "unsloth": "training adapters faster on a GPU",
+    "gym": "environments of Gymnasium (gym:ID)",
 }
 Version = Callable[[str], str]
 
@@ -125,7 +126,7 @@ def packages(requires: Sequence[str] | None = None, version: Version = metadata.
                     "pip install -e . in the checkout",
                 )
             ]
-    known = [r for r in map(read, requires) if r is not None]
+    known = [r for r in map(read, requires) if r is not None and r.name != "roleagent-lite"]
     extras = sorted({r.extra for r in known if r.extra is not None})
     core = [r for r in known if r.extra is None]
     return [*_core(core, version), *(_extra(e, [r for r in known if r.extra == e], version) for e in extras)]

@@ -157,5 +157,19 @@ def stores(folders: Sequence[Path]) -> list[Line]:
     return lines or [ok("stores", "no memory store yet")]
 
 
-def all_stores(root: Path) -> list[Line]:
-    return stores(_found_runs(root)[-MANY:])
+def all_stores(root: Path, opened: bool) -> list[Line]:
+    """The stores of the newest runs; `opened` False: only that they are there (LanceDB loads slowly)."""
+    recent = _found_runs(root)[-MANY:]
+    if opened:
+        return stores(recent)
+    tables = [t for run in recent for t in (run / "memory").glob("*.lance")]
+    if not tables:
+        return stores([])
+    size = sum(f.stat().st_size for t in tables for f in t.rglob("*") if f.is_file())
+    return [
+        ok(
+            "stores",
+            f"{len(tables)} tables, {size / 1e6:.1f} MB, not opened",
+            "--stores or --run looks inside",
+        )
+    ]

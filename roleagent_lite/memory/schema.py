@@ -59,7 +59,7 @@ def check_embedder(schema: Any, embedder: Embedder, table: str, path: Path) -> s
         raise RoleAgentError(
             f"memory store {path}: table '{table}' holds vectors of {dim} numbers made by '{name}', but "
             f"'{embedder.name}' makes {embedder.dim}; use '{name}' again, or rebuild the store with "
-            f"'{embedder.name}'"
+            f"'{embedder.name}': delete that folder and resume, it is made again from the run's tables"
         )
     if name != embedder.name:
         return (

@@ -65,5 +65,14 @@ def test_a_key_that_a_server_echoes_is_not_shown(inside: Inside) -> None:
     assert "hunter" not in done.stdout and "answers" in done.stdout
 
 
+def test_stores_are_opened_when_asked(inside: Inside, tmp_path: Path) -> None:
+    from tests.doctor.test_places import store
+
+    store(tmp_path / "runs" / "r")
+    assert "1 tables" in inside("doctor").stdout
+    done = inside("doctor", "--stores")
+    assert done.returncode == 0 and "catalogue: 3 rows" in done.stdout
+
+
 def test_a_run_that_is_not_there(inside: Inside) -> None:
     clear(inside("doctor", "--run", "nothing"), 2, "no run 'nothing'")

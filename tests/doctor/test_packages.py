@@ -18,6 +18,7 @@ LINES = [
     'gamma>=1; platform_python_implementation == "CPython"',
     "torch>=2.6; extra == 'embed'",
     "transformers<5.18,>=5.2; extra == 'embed'",
+    "roleagent-lite[embed]; extra == 'embed'",
 ]
 GOOD = {"alpha": "2.5.1", "beta": "0.1.4", "gamma": "1.0rc1"}
 

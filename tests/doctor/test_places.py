@@ -49,7 +49,7 @@ def test_a_file_in_the_place_of_the_folder_is_a_problem(tmp_path: Path) -> None:
 
 def test_no_runs(tmp_path: Path) -> None:
     assert places.runs(tmp_path / "runs")[0].found.startswith("none in")
-    assert places.all_stores(tmp_path / "runs")[0].state == "ok"
+    assert places.all_stores(tmp_path / "runs", False)[0].state == "ok"
 
 
 def test_whole_runs_are_one_line(tmp_path: Path) -> None:
@@ -133,7 +133,9 @@ def test_a_store_is_told_by_table(tmp_path: Path) -> None:
     (line,) = places.stores([store(tmp_path / "r")])
     assert line.state == "ok" and line.name == "store of r"
     assert "catalogue: 3 rows, vectors of 32 by hashing, 1 fragments" in line.found
-    assert places.all_stores(tmp_path) == [line]
+    assert places.all_stores(tmp_path, True) == [line]
+    (light,) = places.all_stores(tmp_path, False)
+    assert light.state == "ok" and "1 tables" in light.found and "--stores" in light.advice
 
 
 def test_a_broken_store_is_a_problem_with_a_way_out(tmp_path: Path) -> None:
