@@ -43,7 +43,8 @@ class Against:
 @dataclass(frozen=True, slots=True)
 class Standings:
     """What an evaluation found. `suite`: as the run keeps it; `unfinished`: systems without a result yet, and
-    no pair is compared before the last has one; `about`: by system, what it says of itself (paper, keeps, leaves_out, sees_score), as far as it does."""
+    no pair is compared before the last has one; `about`: by system, what it says of itself (paper, keeps,
+    leaves_out, sees_score), as far as it does."""
 
     suite: Mapping[str, Any]
     summaries: tuple[Summary, ...]
