@@ -6,8 +6,9 @@ Owns the words around a job. Leaves out the job (jobs) and the report (report).
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,8 @@ def watched(job: str, path: Path, config: RunConfig, suite: Suite | None = None)
     again = resuming(job, path)
     trust.announce(config, border.tell, suite)
     try:
-        with Screen() as screen:
+        # Environments of others print; standard output is for the result alone.
+        with Screen() as screen, redirect_stdout(sys.stderr):
             screen.first = partial(trust.remember, path)
             yield screen
     except KeyboardInterrupt:

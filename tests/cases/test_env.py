@@ -161,6 +161,14 @@ def test_env_05_half_a_character_in_an_action_is_shown_whole_and_given_back(tmp_
     assert played.trajectories[0].steps[0].action == "take \ufffd key"
 
 
+def test_env_05_what_an_environment_prints_is_no_part_of_the_result(tmp_path: Path) -> None:
+    with FakeServer(won) as fake:
+        said = command_line(fake, tmp_path, "--json", world=ODD + "Prints")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["status"] == "finished"
+    assert said.err.count("debug: stepping") == 2
+
+
 # --- ENV-06 ---
 
 
