@@ -16,6 +16,7 @@ from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.stack import load
 from roleagent_lite.distill.tokens import Tokens
+from roleagent_lite.distill.train import chunks
 
 
 def is_choice(tokens: Tokens) -> bool:
@@ -28,15 +29,21 @@ class OfflineChoices(Offline):
     counts, and their log-probabilities are empty."""
 
     @staticmethod
-    def read(policy: Policy, tokens: Tokens) -> Any:
-        """log-probability (1,) of the drawn choice; (0,) for a sample that only foretells."""
-        if not tokens.choices:
-            return load("torch").zeros(0)
-        return _drawn(tokens, policy.choice_sums(tokens)).cpu()
+    def read(policy: Policy, rows: Sequence[Tokens]) -> dict[str, Any]:
+        """log-probability (1,) of each drawn choice by its sample's id; (0,) for one that only foretells."""
+        found = {t.sample.id: load("torch").zeros(0) for t in rows if not t.choices}
+        for alike in _alike([t for t in rows if t.choices]):
+            sums = policy.choice_sums(alike[0]).cpu()
+            found |= {t.sample.id: _drawn(t, sums) for t in alike}
+        return found
+
+    def parts(self, batch: Sequence[Tokens], size: int) -> list[list[Tokens]]:
+        """One micro-batch a prompt: rollouts that come through the same state share its forward pass."""
+        return [*_alike([t for t in batch if t.choices]), *chunks([t for t in batch if not t.choices], size)]
 
     @staticmethod
     def recorded(tokens: Tokens) -> Any:
-        """As `read`, from the scores that the agent saw."""
+        """As in `read`, of one sample from the scores that the agent saw."""
         torch = load("torch")
         if not tokens.choices:
             return torch.zeros(0)
@@ -56,7 +63,8 @@ class OfflineChoices(Offline):
         loss, told = torch.zeros((), device=policy.device), {"tokens": float(len(acts))}
         told |= dict.fromkeys(("kl", "clipped", "ratio"), 0.0)
         if acts:
-            logps = torch.stack([_drawn(t, policy.choice_sums(t)) for t in acts])
+            sums = {_key(alike[0]): policy.choice_sums(alike[0]) for alike in _alike(acts)}
+            logps = torch.stack([_drawn(t, sums[_key(t)]) for t in acts])
             old, reference = (
                 torch.stack([of[t.sample.id] for t in acts]).to(logps.device) for of in self.known
             )
@@ -71,6 +79,18 @@ class OfflineChoices(Offline):
             loss = loss + self.settings.prediction * entropy
             told["prediction"] = float(entropy.detach())
         return loss, told
+
+
+def _key(tokens: Tokens) -> tuple[object, ...]:
+    return tokens.ids[: tokens.start], tokens.choices
+
+
+def _alike(rows: Sequence[Tokens]) -> list[list[Tokens]]:
+    """`rows` with the same prompt and choices together, in order of first appearance."""
+    found: dict[object, list[Tokens]] = {}
+    for row in rows:
+        found.setdefault(_key(row), []).append(row)
+    return list(found.values())
 
 
 def _drawn(tokens: Tokens, sums: Any) -> Any:

@@ -21,10 +21,11 @@ from roleagent_lite.distill.policy import Policy, Rows
 from roleagent_lite.distill.recipe import Loss, Recipe
 from roleagent_lite.distill.stack import load
 from roleagent_lite.distill.tokens import Tokens
-from roleagent_lite.distill.train import totals_of
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.distill.train import chunks, totals_of
+from roleagent_lite.errors import ConfigError, RoleAgentError
 
 GRPO, WEIGHTED = "GRPO", "advantage-weighted fine-tuning"
+CHECKED = 8  # samples at which the reference policy is compared with the starting one
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,33 +65,43 @@ class Offline:
         Raises ConfigError where the recipe demands recorded log-probabilities and not all samples have them.
         """
         with policy.frozen():
-            start = {t.sample.id: cls.read(policy, t) for t in rows}
-            with policy.at_the_start():  # also without a weight: the divergence is what max_kl limits
-                reference = {t.sample.id: cls.read(policy, t) for t in rows}
+            start = cls.read(policy, rows)
+            with policy.at_the_start():
+                checked = cls.read(policy, rows[:CHECKED])
         recorded = cls._recorded(rows, recipe.loss.old, played_by)
+        # The reference is the policy that is here now, before the first update: it need not be read twice.
         found = cls(
-            recipe.loss, recorded if recorded is not None else start, reference,
+            recipe.loss, recorded if recorded is not None else start, start,
             GRPO if recorded is not None else WEIGHTED,
         )  # fmt: skip
-        found.kl_at_start = _mean_k3(start, reference)
+        found.kl_at_start = _mean_k3({name: start[name] for name in checked}, checked)
+        if found.kl_at_start > 1e-4:
+            raise RoleAgentError(
+                f"the reference policy ({policy.reference}) is not the one that training starts from: "
+                f"their divergence is {found.kl_at_start:.3g} nats a token before the first update"
+            )
         if recorded is not None:
             found.staleness = _staleness(start, recorded, recipe.loss)
         return found
 
     @staticmethod
-    def read(policy: Policy, tokens: Tokens) -> Any:
-        """log-probabilities (n,) of one sample's action, on the CPU: of the tokens of its reply."""
-        return policy.logps(policy.rows([tokens]))[0].cpu()
+    def read(policy: Policy, rows: Sequence[Tokens]) -> dict[str, Any]:
+        """log-probabilities (n,) of each sample's action by its id, on the CPU: of the tokens of its
+        reply."""
+        return {t.sample.id: policy.logps(policy.rows([t]))[0].cpu() for t in rows}
 
     @staticmethod
     def recorded(tokens: Tokens) -> Any:
-        """As `read`, as they were recorded; None where they were not."""
+        """As in `read`, of one sample as they were recorded; None where they were not."""
         if tokens.logprobs is None:
             return None
         return load("torch").tensor(tokens.logprobs, dtype=load("torch").float32)
 
     def totals(self, batch: Sequence[Tokens], recipe: Recipe) -> Totals:
         return totals_of(batch, recipe)
+
+    def parts(self, batch: Sequence[Tokens], size: int) -> list[list[Tokens]]:
+        return chunks(batch, size)
 
     def loss(self, policy: Policy, batch: Sequence[Tokens], totals: Totals) -> tuple[Any, dict[str, float]]:
         rows = policy.rows(batch)

@@ -12,7 +12,7 @@ from roleagent_lite.distill.loss import Totals, cross_entropy
 from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.tokens import Tokens
-from roleagent_lite.distill.train import totals_of
+from roleagent_lite.distill.train import chunks, totals_of
 
 
 class Imitation:
@@ -22,6 +22,9 @@ class Imitation:
 
     def totals(self, batch: Sequence[Tokens], recipe: Recipe) -> Totals:
         return totals_of(batch, recipe)
+
+    def parts(self, batch: Sequence[Tokens], size: int) -> list[list[Tokens]]:
+        return chunks(batch, size)
 
     def loss(self, policy: Policy, batch: Sequence[Tokens], totals: Totals) -> tuple[Any, dict[str, float]]:
         rows = policy.rows(batch)

@@ -36,6 +36,7 @@ class Objective(Protocol):
     name: str
 
     def totals(self, batch: Sequence[Tokens], recipe: Recipe) -> Totals: ...
+    def parts(self, batch: Sequence[Tokens], size: int) -> list[list[Tokens]]: ...
     def loss(
         self, policy: Policy, batch: Sequence[Tokens], totals: Totals
     ) -> tuple[Any, dict[str, float]]: ...
@@ -62,12 +63,23 @@ def schedule(count: int, recipe: Recipe) -> int:
 
 
 def batch_at(rows: Sequence[Tokens], step: int, recipe: Recipe) -> list[Tokens]:
-    """The samples of optimiser step `step` (from 0): each pass is a shuffle of its own."""
+    """The samples of optimiser step `step` (from 0): each pass is a shuffle of its own.
+
+    Samples behind the same prompt stay together, so that its forward pass can be shared.
+    """
     a_pass = math.ceil(len(rows) / recipe.train.batch)
-    order = list(range(len(rows)))
+    prompts: dict[tuple[int, ...], list[Tokens]] = {}
+    for row in rows:
+        prompts.setdefault(row.ids[: row.start], []).append(row)
+    order = list(prompts.values())
     random.Random(f"{recipe.train.seed}/{step // a_pass}").shuffle(order)
     at = step % a_pass * recipe.train.batch
-    return [rows[k] for k in order[at : at + recipe.train.batch]]
+    return [row for behind in order for row in behind][at : at + recipe.train.batch]
+
+
+def chunks(batch: Sequence[Tokens], size: int) -> list[list[Tokens]]:
+    """`batch` in micro-batches of `size` samples."""
+    return [list(batch[at : at + size]) for at in range(0, len(batch), size)]
 
 
 def totals_of(batch: Sequence[Tokens], recipe: Recipe) -> Totals:
@@ -129,11 +141,9 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
         whole = 0.0
-        for at in range(0, len(batch), self.recipe.train.micro_batch):
+        for few in self.objective.parts(batch, self.recipe.train.micro_batch):
             with self._torch.set_grad_enabled(learn):
-                part, told = self.objective.loss(
-                    self.policy, batch[at : at + self.recipe.train.micro_batch], totals
-                )
+                part, told = self.objective.loss(self.policy, few, totals)
             whole += float(part.detach())
             if not math.isfinite(whole):
                 return {

@@ -79,4 +79,4 @@ def read(made: Policy, tokens: Tokens) -> Any:
     from roleagent_lite.distill.grpo import Offline
 
     with made.frozen():
-        return Offline.read(made, tokens)
+        return Offline.read(made, [tokens])[tokens.sample.id]

@@ -78,7 +78,7 @@ def test_the_policy_is_what_the_agent_draws_from() -> None:
     values = [v - p for v, p in zip(RULES["mean"](scores, ()), tokens.sample.penalties, strict=True)]
     weights = [math.exp(v / 0.9) for v in values]
     with made.frozen():
-        found = OfflineChoices.read(made, tokens)
+        found = OfflineChoices.read(made, [tokens])["e/0"]
     assert found.tolist() == pytest.approx([math.log(weights[1] / sum(weights))], abs=1e-4)
     recorded = OfflineChoices.recorded(
         replace(tokens, sample=replace(tokens.sample, scores=tuple(map(tuple, scores))))
@@ -103,13 +103,36 @@ def test_it_learns_to_choose(tmp_path: Path, normalise: str) -> None:
     objective = OfflineChoices.prepare(made, data, recipe, "tiny")
     assert objective.name == WEIGHTED and objective.kl_at_start == 0.0
     with made.frozen():
-        before = [float(OfflineChoices.read(made, t)) for t in data]
+        before = [float(v) for v in OfflineChoices.read(made, data).values()]
     first = objective.loss(made, data, objective.totals(data, recipe))
     assert first[0].item() == pytest.approx(0.0, abs=1e-6) and first[1]["ratio"] == pytest.approx(4.0)
     Trainer(made, objective, recipe, tmp_path, {}).run(data)
     with made.frozen():
-        after = [float(OfflineChoices.read(made, t)) for t in data]
+        after = [float(v) for v in OfflineChoices.read(made, data).values()]
     assert after[2] > before[2] + 0.2 and after[0] < before[0] and after[3] < before[3], (before, after)
+
+
+def test_rollouts_through_the_same_state_share_its_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = local.recipe()
+    made = local.policy(recipe)
+    other = replace(
+        row(9, " take key", 1.0),
+        ids=(*row(9, " take key", 1.0).ids[1:],),
+        start=row(9, " take key", 1.0).start - 1,
+    )
+    data = [*rows(), other]
+    objective = OfflineChoices.prepare(made, data, recipe, "tiny")
+    assert [[t.sample.id for t in few] for few in objective.parts(data, 1)] == [
+        ["e/0", "e/1", "e/2", "e/3"],
+        ["e/9"],
+    ]
+    totals = objective.totals(data, recipe)
+    one_by_one = [objective.loss(made, [t], totals)[0].item() for t in data]
+    passes: list[Any] = []
+    real = Policy.choice_sums
+    monkeypatch.setattr(Policy, "choice_sums", lambda self, t: (passes.append(t), real(self, t))[1])
+    together, _ = objective.loss(made, data, totals)
+    assert len(passes) == 2 and together.item() == pytest.approx(sum(one_by_one), abs=1e-6)
 
 
 def test_recorded_scores_make_it_grpo_with_a_staleness() -> None:

@@ -20,7 +20,7 @@ from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.train import Trained, Trainer, totals_of
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.errors import ConfigError, RoleAgentError
 from tests.distill import local
 from tests.distill.local import read
 
@@ -111,6 +111,16 @@ def test_rl_12_the_divergence_is_0_before_the_first_update_also_from_an_adapter(
         base = [read(made, r) for r in rows]
     distance = max(float((b - read(made, r)).abs().max()) for b, r in zip(base, rows, strict=True))
     assert distance > 0.1
+
+
+def test_rl_12_a_reference_that_is_not_the_start_is_noticed(tmp_path: Path) -> None:
+    """An adapter that was disturbed after loading: the reference is no longer what training starts from."""
+    made = local.policy(local.recipe())
+    local.disturb(made, 0.2)
+    with pytest.raises(
+        RoleAgentError, match=r"the reference policy \(the base model \(adapter off\)\) is not"
+    ):
+        Offline.prepare(made, local.rows(), local.recipe(), "tiny")
 
 
 def test_rl_12_a_divergence_above_the_limit_warns_then_stops_with_the_last_good_adapter(

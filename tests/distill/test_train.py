@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,12 @@ def test_steps_and_their_samples() -> None:
     assert batch_at(rows, 3, recipe) == batch_at(rows, 3, recipe)
 
 
+def test_samples_behind_the_same_prompt_stay_together() -> None:
+    rows = [replace(r, sample=replace(r.sample, id=f"{r.sample.id}{n}")) for n in "ab" for r in local.rows()]
+    ids = [t.sample.id for s in range(3) for t in batch_at(rows, s, local.recipe(train={"batch": 4}))]
+    assert len(set(ids)) == 12 and all(a[:-1] == b[:-1] for a, b in zip(ids[::2], ids[1::2], strict=True))
+
+
 def test_totals_count_trained_tokens_only() -> None:
     rows = local.rows()
     recipe = local.recipe(loss={"length": 7})
@@ -149,8 +156,6 @@ def test_rl_03_an_update_that_breaks_the_model_is_taken_back(tmp_path: Path) -> 
 
 
 def test_rl_05_a_fully_masked_update_is_no_division_by_zero(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     rows = [replace(r, start=len(r.ids)) for r in local.rows()[:3]] + local.rows()[3:]
     result, _ = trained(tmp_path, local.recipe(train={"batch": 1, "micro_batch": 1}), rows=rows)
     assert not result.stopped and all(math.isfinite(r["loss"]) for r in reports(tmp_path))
