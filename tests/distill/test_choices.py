@@ -115,22 +115,21 @@ def test_it_learns_to_choose(tmp_path: Path, normalise: str) -> None:
 def test_rollouts_through_the_same_state_share_its_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = local.recipe()
     made = local.policy(recipe)
-    other = replace(
-        row(9, " take key", 1.0),
-        ids=(*row(9, " take key", 1.0).ids[1:],),
-        start=row(9, " take key", 1.0).start - 1,
-    )
-    data = [*rows(), other]
+    last = row(9, " take key", 1.0)
+    data = [*rows(), replace(last, ids=last.ids[1:], start=last.start - 1)]  # another prompt
     objective = OfflineChoices.prepare(made, data, recipe, "tiny")
-    assert [[t.sample.id for t in few] for few in objective.parts(data, 1)] == [
-        ["e/0", "e/1", "e/2", "e/3"],
-        ["e/9"],
-    ]
+    parts = [[t.sample.id for t in few] for few in objective.parts(data, 1)]
+    assert parts == [["e/0", "e/1", "e/2", "e/3"], ["e/9"]]
     totals = objective.totals(data, recipe)
     one_by_one = [objective.loss(made, [t], totals)[0].item() for t in data]
-    passes: list[Any] = []
+    passes: list[str] = []
     real = Policy.choice_sums
-    monkeypatch.setattr(Policy, "choice_sums", lambda self, t: (passes.append(t), real(self, t))[1])
+
+    def counted(self: Policy, tokens: Tokens) -> Any:
+        passes.append(tokens.sample.id)
+        return real(self, tokens)
+
+    monkeypatch.setattr(Policy, "choice_sums", counted)
     together, _ = objective.loss(made, data, totals)
     assert len(passes) == 2 and together.item() == pytest.approx(sum(one_by_one), abs=1e-6)
 
