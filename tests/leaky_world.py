@@ -1,4 +1,4 @@
-"""A kitchen that gives away what it finds in its process: the environment's keys, in observations and errors."""
+"""A kitchen that gives away what it finds in its process: its keys, in observations and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def found() -> list[str]:
 
 
 class Leaky(Kitchen):
-    """The kitchen with a note on the wall. A task whose object is the spoon breaks with the key in its error."""
+    """The kitchen with a note on the wall. A task about the spoon breaks with the key in its error."""
 
     count = 0
 

@@ -24,7 +24,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "lancedb": ("memory",), "pyarrow": ("memory",),
     "torch": ("distill", "embed"), "transformers": ("distill", "embed"),
     "peft": ("distill",), "unsloth": ("distill",), "safetensors": ("distill",),
-    "tokenizers": ("distill.tokenizer",), "jinja2": ("distill.chat",), "rich": ("cli",), "typer": ("cli",), "cydifflib": ("wia",),
+    "tokenizers": ("distill.tokenizer",), "jinja2": ("distill.chat",), "rich": ("cli",), "typer": ("cli",),
+    "cydifflib": ("wia",),
     "gymnasium": ("envs.gymnasium",), "rapidfuzz": ("envs.webshop",), "spacy": ("envs.webshop",),
     "pandas": ("evals",), "scipy": ("stats",), "statsmodels": ("stats",),
 }  # fmt: skip
