@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from roleagent_lite.distill.prepare import Prepared
+from roleagent_lite.distill.samples import Sample
 from roleagent_lite.distill.tokenizer import Tokenizer
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.errors import RoleAgentError
@@ -20,7 +21,8 @@ from roleagent_lite.errors import RoleAgentError
 
 def row(tokens: Tokens, tokenizer: Tokenizer) -> dict[str, Any]:
     """One sample as plain data. `text` is the decoded whole, `trained_text` what mask 1 decodes to, `reply`
-    what was received; `used` False: `why` says it; `cut`: messages taken out, tokens before."""
+    what was received; `choices`: what was scored, where an action was chosen. `used` False: `why` says it;
+    `cut`: messages taken out, tokens before."""
     sample = tokens.sample
     text = tokenizer.decode(tokens.ids)
     return {
@@ -31,10 +33,16 @@ def row(tokens: Tokens, tokenizer: Tokenizer) -> dict[str, Any]:
         "cut": {"messages": tokens.removed, "tokens_before": tokens.before},
         "token_source": tokens.source, "ids_differ": tokens.differs, "notes": list(tokens.notes),
         "messages": [asdict(m) for m in tokens.messages], "reply": sample.text,
+        "choices": _choices(sample),
         "token_ids": list(tokens.ids), "loss_mask": list(tokens.mask), "logprobs": tokens.logprobs,
         "prediction_mask": list(tokens.predicted) if any(tokens.predicted) else None,
         "text": text, "trained_text": text[len(tokenizer.decode(tokens.ids[: tokens.start])) :],
     }  # fmt: skip
+
+
+def _choices(sample: Sample) -> list[dict[str, Any]]:
+    penalties: tuple[float | None, ...] = sample.penalties or (None,) * len(sample.choices)
+    return [{"text": c, "penalty": p} for c, p in zip(sample.choices, penalties, strict=True)]
 
 
 def summary(prepared: Prepared, tokenizer: Tokenizer) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from roleagent_lite.agents.choose import REPEAT
 from roleagent_lite.distill import dump
 from roleagent_lite.distill.prepare import prepare
 from roleagent_lite.distill.recipe import from_mapping
@@ -58,6 +59,21 @@ def test_every_sample_is_there_with_its_tokens_mask_and_verdict(
     assert rows[0]["advantage"] == -rows[1]["advantage"] > 0 == rows[2]["advantage"]
     assert (rows[0]["reward"], rows[1]["reward"]) == (1.0, 0.0)
     assert rows[0]["group"] == rows[1]["group"] != rows[2]["group"]
+    assert all(r["choices"] == [] for r in rows)
+
+
+def test_what_an_action_was_chosen_among(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    for agent, second in (("choose", REPEAT), ("choose-pmi", None)):
+        run = make.new_run(tmp_path / agent, agent=agent)
+        choices = (" look", " take key")
+        keys = [make.call(run, f"c{n}", " look", module="choose", choices=choices) for n in range(2)]
+        make.episode(run, "a", 0, True, steps=[make.step("look", k) for k in keys])
+        _, row = written(run, tokenizer, tmp_path / f"{agent}.out")
+        first = None if second is None else 0.0
+        assert row["choices"] == [
+            {"text": " look", "penalty": second},
+            {"text": " take key", "penalty": first},
+        ]
 
 
 def test_what_was_dropped_and_the_counts_are_beside_it(
