@@ -153,7 +153,7 @@ def words(data: Mapping[str, Any]) -> str:
         "calls a task",
         "tokens",
         "dollars",
-        "time",
+        "time, summed",
     ]
     parts = [table(head, rows)] if rows else []
     if data["unfinished"]:
