@@ -12,8 +12,10 @@ import pytest
 
 from roleagent_lite.errors import BudgetStop, ConfigError, MissingExtra
 from roleagent_lite.evals import Evaluation, evaluate, evaluate_async
+from roleagent_lite.evals.suite import from_data
 from roleagent_lite.report import write_report
 from roleagent_lite.store import Run
+from roleagent_lite.tasksets import file_hash
 from roleagent_lite.types import Progress, Reply, Request, Result
 from tests.evals.make import BROKEN, LOST, SOLVED, Told, rule, scripted, told, toy_file, toy_suite
 
@@ -117,6 +119,21 @@ def test_another_suite_is_refused_at_a_resume(change: dict[str, Any], words: str
     with pytest.raises(ConfigError) as fault:
         played(tmp_path / "r", tasks, **change)
     assert words in str(fault.value)
+
+
+def test_res_03_a_changed_task_file_is_refused_at_a_resume_with_both_hashes(tmp_path: Path) -> None:
+    tasks = toy_file(tmp_path / "t.jsonl")
+    before = file_hash(tasks)
+    played(tmp_path / "r", tasks)
+    toy_file(tmp_path / "t.jsonl", goal="Leave, {}.")
+    with pytest.raises(
+        ConfigError, match=rf"another task set \(tasks_hash {before} then, {file_hash(tasks)} now"
+    ):
+        played(tmp_path / "r", tasks)
+    with Run.open(tmp_path / "r") as run:
+        begun = from_data(run.events.get("suite").data)  # type: ignore[union-attr]
+    with pytest.raises(ConfigError, match=rf"hash {before} then, {file_hash(tasks)} now"):  # as --resume does
+        evaluate(begun, CONFIG, run_dir=tmp_path / "r", models=scripted())
 
 
 def test_a_name_nobody_knows_leaves_no_run(tmp_path: Path) -> None:
