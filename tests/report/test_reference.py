@@ -22,6 +22,9 @@ def test_some_figures_of_the_paper() -> None:
     assert tables["alfworld"]["Role-Agent (trained)", "1.5B"].success == 90.9
     shop = tables["webshop"]["GiGPO (trained)", "7B"]
     assert (shop.score, shop.success) == (84.4, 72.8)
+    parts = tables["role-agent-ablation"]
+    both = [tables[name]["Role-Agent (trained)", "1.5B"].success or 0 for name in ("alfworld", "webshop")]
+    assert parts["full", "1.5B"].success == pytest.approx(sum(both) / 2)
     assert tables["search-qa"]["Role-Agent (trained)", "3B"].success == 45.8
 
 
