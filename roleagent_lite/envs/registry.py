@@ -88,11 +88,20 @@ def _search(name: str = "search") -> EnvSpec:
     )  # fmt: skip
 
 
+def _textworld_express() -> EnvSpec:
+    from roleagent_lite.envs import textworld_express as twx
+
+    return EnvSpec(
+        "textworld-express", twx.TextWorldExpress, twx.limit, 2, twx.VOCABULARY, facts=True, blocking=True
+    )
+
+
 _OWN: Mapping[str, Callable[[], EnvSpec]] = {
     "household": _household,
     "household:alfworld": _alfworld,
     "webshop": _webshop,
     "search": _search,
+    "textworld-express": _textworld_express,
 }
 _FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {  # what follows the colon is theirs
     "gym:": _gym,
