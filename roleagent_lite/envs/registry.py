@@ -88,6 +88,12 @@ def _search(name: str = "search") -> EnvSpec:
     )  # fmt: skip
 
 
+def _shell() -> EnvSpec:
+    from roleagent_lite.envs.shell import env
+
+    return EnvSpec("shell", env.Shell, env.limit, 4, env.VOCABULARY, facts=True, snapshots=True, blocking=True)
+
+
 def _textworld_express() -> EnvSpec:
     from roleagent_lite.envs import textworld_express as twx
 
@@ -101,6 +107,7 @@ _OWN: Mapping[str, Callable[[], EnvSpec]] = {
     "household:alfworld": _alfworld,
     "webshop": _webshop,
     "search": _search,
+    "shell": _shell,
     "textworld-express": _textworld_express,
 }
 _FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {  # what follows the colon is theirs
