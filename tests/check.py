@@ -13,6 +13,7 @@ STEPS = (
     ("lint", ["ruff", "check", "."]),
     ("types", ["mypy"]),
     ("dependencies", ["pip", "check"]),
+    ("data of the world tools", ["roleagent_lite.cli.main", "tasks", "pull", "bfcl"]),
     ("tests", ["pytest", "-q"]),
     ("slow tests", ["pytest", "-q", "-m", "slow and not alfworld and not embedded"]),
     ("embedded model", ["pytest", "-q", "-m", "embedded and not slow"]),

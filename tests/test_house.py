@@ -27,6 +27,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "tokenizers": ("distill.tokenizer",), "jinja2": ("distill.chat",), "rich": ("cli",), "typer": ("cli",),
     "cydifflib": ("wia",),
     "py4j": ("envs.jvm",), "gymnasium": ("envs.gymnasium",), "bashkit": ("envs.shell",), "rapidfuzz": ("envs.webshop",), "spacy": ("envs.webshop",),
+    "mpmath": ("envs.tools",),
     "pandas": ("evals",), "scipy": ("stats",), "statsmodels": ("stats",),
 }  # fmt: skip
 # On floor 1 there is an order of its own; every other room knows only lower floors and itself.

@@ -1,4 +1,4 @@
-"""`roleagent-lite tasks`: shipped task sets with their counts, or a check of one task file."""
+"""`roleagent-lite tasks`: shipped task sets with their counts, a check of one task file, fetching of data."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import typer
 from roleagent_lite.cli.settings import AsJson
 
 Action = Annotated[
-    str | None, typer.Argument(metavar="[check]", help="`check FILE` reads one set and its tasks.")
+    str | None,
+    typer.Argument(
+        metavar="[check|pull]", help="`check FILE` reads one set and its tasks; `pull bfcl` fetches data."
+    ),
 ]
 File = Annotated[
-    str | None, typer.Argument(metavar="[FILE]", help="A JSONL file or the name of a shipped set.")
+    str | None,
+    typer.Argument(metavar="[FILE]", help="A JSONL file or the name of a shipped set; with pull: bfcl."),
 ]
 Play = Annotated[bool, typer.Option("--env/--no-env", help="With check: also try each environment.")]
 
@@ -51,8 +55,20 @@ def check(name: str, play: bool) -> dict[str, Any]:
     return {**found, "problems": problems}
 
 
+def _pull(name: str | None, as_json: bool) -> None:
+    from roleagent_lite.cli.output import emit
+    from roleagent_lite.envs.tools.data import pull
+    from roleagent_lite.errors import ConfigError, nearest
+
+    if name != "bfcl":
+        found = "nothing" if name is None else f"'{name}'{nearest(name, ['bfcl'])}"
+        raise ConfigError(f"tasks pull fetches `bfcl`, the data of the world `tools`; found {found}")
+    path = pull()
+    emit({"name": name, "path": str(path)}, f"{name}: {path}", as_json)
+
+
 def command(action: Action = None, file: File = None, env: Play = True, json: AsJson = False) -> None:
-    """List shipped task sets, or check a task file: `tasks check FILE`."""
+    """List shipped task sets, check a task file (`tasks check FILE`), fetch a set's data (`tasks pull`)."""
     from roleagent_lite.cli.border import tell
     from roleagent_lite.cli.output import emit, flat, table
     from roleagent_lite.cli.trust import announce
@@ -60,9 +76,14 @@ def command(action: Action = None, file: File = None, env: Play = True, json: As
     from roleagent_lite.content import room
     from roleagent_lite.errors import ConfigError, nearest
 
+    if action == "pull":
+        _pull(file, json)
+        return
     if action is not None:
         if action != "check":
-            raise ConfigError(f"tasks knows `check`, not '{action}'{nearest(action, ['check'])}")
+            raise ConfigError(
+                f"tasks knows `check` and `pull`, not '{action}'{nearest(action, ['check', 'pull'])}"
+            )
         if file is None:
             raise ConfigError("tasks check needs a file: roleagent-lite tasks check FILE.jsonl")
         if env:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from roleagent_lite.envs.adapt import describe, read_observation, read_reset, read_transition
-from roleagent_lite.errors import EnvironmentFault
+from roleagent_lite.errors import EnvironmentFault, MissingExtra
 from roleagent_lite.types import Observation, Task, Transition
 
 STEPS = 60  # of a trial episode
@@ -39,6 +39,8 @@ def _guard(trial: _Trial, what: str, call: Callable[[], Any]) -> Any:
     """The call's value; None and a problem where it raised."""
     try:
         return call()
+    except MissingExtra:  # nothing is wrong with the environment: something is to be installed or fetched
+        raise
     except EnvironmentFault as error:
         trial.problems.append(f"{what}: {error}")
     except Exception as error:  # noqa: BLE001  # border: a stranger's environment

@@ -88,6 +88,12 @@ def _search(name: str = "search") -> EnvSpec:
     )  # fmt: skip
 
 
+def _tools() -> EnvSpec:
+    from roleagent_lite.envs.tools import env
+
+    return EnvSpec("tools", env.Tools, env.limit, env.HISTORY, env.VOCABULARY, facts=True, snapshots=True)
+
+
 def _shell() -> EnvSpec:
     from roleagent_lite.envs.shell import env
 
@@ -108,6 +114,7 @@ _OWN: Mapping[str, Callable[[], EnvSpec]] = {
     "webshop": _webshop,
     "search": _search,
     "shell": _shell,
+    "tools": _tools,
     "textworld-express": _textworld_express,
 }
 _FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {  # what follows the colon is theirs

