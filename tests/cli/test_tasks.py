@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from roleagent_lite.cli import tasks
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.errors import ConfigError, MissingExtra
 from tests.cli.make import toy_tasks
 
 
@@ -54,3 +54,24 @@ def test_other_words_are_refused() -> None:
         tasks.command("chek", "x")
     with pytest.raises(ConfigError, match="needs a file"):
         tasks.command("check")
+
+
+def test_pull_fetches_and_says_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("roleagent_lite.envs.tools.data.pull", lambda: Path("/cache/bfcl-eval-1"))
+    tasks.command("pull", "bfcl")
+    assert capsys.readouterr().out == "bfcl: /cache/bfcl-eval-1\n"
+    tasks.command("pull", "bfcl", json=True)
+    assert json.loads(capsys.readouterr().out) == {"name": "bfcl", "path": "/cache/bfcl-eval-1"}
+    with pytest.raises(ConfigError, match=r"tasks pull fetches `bfcl`.*found nothing"):
+        tasks.command("pull")
+    with pytest.raises(ConfigError, match=r"found 'bfc'; did you mean 'bfcl'"):
+        tasks.command("pull", "bfc")
+
+
+def test_data_that_is_not_here_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLEAGENT_LITE_CACHE", str(tmp_path))
+    with pytest.raises(MissingExtra, match="roleagent-lite tasks pull bfcl"):
+        tasks.command("check", "tools")
+    tasks.command("check", "tools", env=False)
