@@ -22,6 +22,7 @@ import sys
 import time
 import typing
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from importlib.abc import SourceLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -149,8 +150,25 @@ def _with_own_defaults(method: Any) -> Any:
 
 
 def start(entry: Entry) -> Instances:
-    """New objects as the entry begins, one a class. Raises MissingExtra, RoleAgentError."""
-    root = place()
+    """New objects as the entry begins, one a class: a copy, so that nothing of an episode is shared with
+    another or with a module's tables. Raises MissingExtra, RoleAgentError."""
+    return copied(_first(place(), entry))
+
+
+def copied(objects: Instances) -> Instances:
+    """A deep copy. Generators of random numbers are copied by their state: piece by piece takes longer than
+    all the rest."""
+    memo: dict[int, Any] = {}
+    for one in objects.values():
+        draws = getattr(one, "_random", None)
+        if isinstance(draws, random.Random):
+            memo[id(draws)] = other = random.Random(0)
+            other.setstate(draws.getstate())
+    return copy.deepcopy(objects, memo)
+
+
+@functools.lru_cache(maxsize=64)
+def _first(root: Path, entry: Entry) -> Instances:
     found: Instances = {}
     for name in entry.classes:
         found[name] = getattr(_module(root, CLASSES[name]), name)()
@@ -158,7 +176,7 @@ def start(entry: Entry) -> Instances:
             found[name]._load_scenario(
                 copy.deepcopy(entry.config.get(name, {})), long_context=entry.long_context
             )
-    return copy.deepcopy(found)  # nothing of an episode is shared with a module's tables
+    return found
 
 
 @functools.lru_cache(maxsize=len(CLASSES) * 2)
@@ -192,7 +210,7 @@ def run(found: Mapping[str, Any], calls: Sequence[Call]) -> list[str]:
 
 def _run(owner: Any, call: Call) -> str:
     try:
-        with decimal.localcontext():
+        with decimal.localcontext() if type(owner).__name__ in STATELESS else nullcontext():
             value = getattr(owner, call.name)(*call.arguments, **call.keywords)
         if isinstance(value, str):
             return value

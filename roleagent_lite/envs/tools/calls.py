@@ -19,8 +19,8 @@ from roleagent_lite.errors import nearest
 MOST_TEXT = 20_000  # characters of one action
 MOST_CALLS = 50  # in one action
 FORMS = (
-    "the functions named here with arguments of your own, function(name='value', ...), several calls parted by "
-    "';'; or done, when the user's request is served or cannot be served"
+    "the functions named here with arguments of your own, function(name='value', ...), several calls parted "
+    "by ';'; or done, when the user's request is served or cannot be served"
 )
 _DONE = re.compile(r"done(?:\s*\(\s*\))?[.!]?", re.IGNORECASE)
 _FENCE = re.compile(r"```[a-zA-Z]*\s*\n?(.*?)\s*```", re.DOTALL)

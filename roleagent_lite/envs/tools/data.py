@@ -38,7 +38,7 @@ CLASSES: Mapping[str, str] = {  # class -> file, of descriptions and of code ali
 _PREFIX = "multi_turn_"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """One conversation. Per turn: `messages` (what the user says, "" where functions are added instead) and
     `truth` (the calls that do what is asked; none: nothing can be done yet). `added`: turn -> names of the

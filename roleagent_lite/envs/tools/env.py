@@ -8,12 +8,10 @@ all, to the end of the conversation.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from roleagent_lite.envs.tools import apis, data, state, truth
-from roleagent_lite.envs.tools.calls import FORMS, BadCalls, read
+from roleagent_lite.envs.tools.calls import FORMS, BadCalls, Call, read
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.types import Observation, Task, Transition
 
@@ -22,6 +20,7 @@ HISTORY = 10
 STEPS_A_TURN = 8
 STEPS = 40  # where a task does not say how many turns it has
 MOST_SHOWN = 40_000  # characters of one answer; the longest that a true call gives has 31,706
+AT_ONCE = 8  # calls between two looks at how far the state has grown
 DONE = "done"
 TOO_DEEP = "too deep"  # the key of a state that cannot be compared; it ends the episode
 ADDED = "I have added what you can use: {}. Can you do it now?"
@@ -73,6 +72,8 @@ class Tools:
         self._objects = apis.start(self._entry)
         self._owners = apis.owners(self._objects)
         self._state = State(self._objects)
+        self._keyed: tuple[State | None, str] = (None, "")
+        self._told: dict[int, tuple[str, ...]] = {}  # by turn
 
     def observe(self) -> Observation:
         text = "\n".join([self._message(), *self._state.shown])
@@ -86,17 +87,24 @@ class Tools:
         return f"User: {ADDED.format(', '.join(added)) if added else self._entry.messages[turn]}"
 
     def _offered(self) -> tuple[str, ...]:
+        turn = self._state.turn
         if self._state.ended:
             return ()
-        later = {n for turn, names in self._entry.added.items() if turn > self._state.turn for n in names}
-        return (*(one.line for name, one in self._functions.items() if name not in later), DONE)
+        if turn not in self._told:
+            later = {name for at, names in self._entry.added.items() if at > turn for name in names}
+            lines = (one.line for name, one in self._functions.items() if name not in later)
+            self._told[turn] = (*lines, DONE)
+        return self._told[turn]
 
     def _key(self) -> str:
         now = self._state
-        try:
-            return state.key(self._objects, [now.turn, now.called, now.ended])
-        except state.TooDeep:
-            return TOO_DEEP
+        if self._keyed[0] is not now:
+            try:
+                found = state.key(self._objects, [now.turn, now.called, now.ended])
+            except state.TooDeep:
+                found = TOO_DEEP
+            self._keyed = (now, found)
+        return self._keyed[1]
 
     def step(self, action: str) -> Transition:
         """The calls' answers; after `done` the next request, or the end. What is no call changes nothing."""
@@ -114,12 +122,17 @@ class Tools:
             self._close_turn()
         return Transition(self.observe(), self.score() - before, bool(self._state.ended))
 
-    def _answer(self, wanted: list[Any]) -> None:
-        now, answers = self._state, apis.run(self._owners, wanted)
-        shown = tuple(f"{call.name} -> {_cut(a)}" for call, a in zip(wanted, answers, strict=True))
-        self._state = replace(now, called=True, answers=(*now.answers, *answers), shown=shown)
-        if self._key() == TOO_DEEP:
-            self._end("The conversation ends: nobody can compare folders that nest so deeply.")
+    def _answer(self, wanted: list[Call]) -> None:
+        """A few calls at a time: folders put into one another grow like powers of two."""
+        for begin in range(0, len(wanted), AT_ONCE):
+            now, some = self._state, wanted[begin : begin + AT_ONCE]
+            answers = apis.run(self._owners, some)
+            lines = (f"{call.name} -> {_cut(a)}" for call, a in zip(some, answers, strict=True))
+            shown = (*now.shown, *lines) if begin else tuple(lines)
+            self._state = replace(now, called=True, answers=(*now.answers, *answers), shown=shown)
+            if self._key() == TOO_DEEP:
+                self._end("The conversation ends: nobody can compare folders that nest so deeply.")
+                return
 
     def _close_turn(self) -> None:
         now = self._state
@@ -147,10 +160,10 @@ class Tools:
         return sorted([*held, f"turns passed: {self._state.turn}"])
 
     def snapshot(self) -> State:
-        return replace(self._state, objects=copy.deepcopy(self._objects))
+        return replace(self._state, objects=apis.copied(self._objects))
 
     def restore(self, snapshot: State) -> None:
-        self._objects = copy.deepcopy(snapshot.objects)
+        self._objects = apis.copied(snapshot.objects)
         self._owners = apis.owners(self._objects)
         self._state = replace(snapshot, objects=self._objects)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 MOST_DEPTH = 60  # of nested objects; deeper ones are refused, so that comparing always ends
 MOST_NODES = 100_000
+_ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
 class TooDeep(ValueError):
@@ -29,7 +30,7 @@ class _Walk:
         self._nodes = 0
 
     def plain(self, value: Any) -> Any:
-        if value is None or isinstance(value, str | int | float | bool):
+        if type(value) in _ATOMS:
             return value
         self._nodes += 1
         if len(self._above) > MOST_DEPTH or self._nodes > MOST_NODES:
@@ -103,7 +104,11 @@ def key(instances: Mapping[str, Any], more: Any) -> str:
         draws = getattr(one, "_random", None)
         drawn = hash(draws.getstate()[1]) if isinstance(draws, random.Random) else None
         parts.append([name, public(one), standing(one), drawn])
-    return digest(parts)[:16]
+    try:
+        text = json.dumps(parts, sort_keys=True, default=lambda some: sorted(some, key=repr))
+    except TypeError:  # keys that cannot be compared with one another
+        text = as_json(parts)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def facts(instances: Mapping[str, Any]) -> list[str]:

@@ -27,6 +27,12 @@ def found() -> dict[str, Any]:
     return apis.owners(apis.start(ALL))
 
 
+def forget() -> None:
+    """Modules and beginnings are made anew."""
+    apis._module.cache_clear()
+    apis._first.cache_clear()
+
+
 def said(found: dict[str, Any], text: str) -> list[str]:
     return apis.run(found, read(text, found))
 
@@ -35,7 +41,7 @@ def test_nothing_is_left_in_the_process() -> None:
     import mpmath  # noqa: F401
 
     path, modules = list(sys.path), set(sys.modules)
-    apis._module.cache_clear()
+    forget()
     objects = apis.start(ALL)
     assert sorted(objects) == sorted(data.CLASSES)
     assert sys.path == path and not any("bfcl" in name for name in sys.modules)
@@ -203,16 +209,16 @@ def test_a_module_gets_what_is_handed_to_it_and_nothing_else() -> None:
 
 def test_without_mpmath_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mpmath", None)
-    apis._module.cache_clear()
+    forget()
     with pytest.raises(MissingExtra, match=r"pip install 'roleagent-lite\[tools\]'"):
         apis.start(ALL)
-    apis._module.cache_clear()
+    forget()
 
 
 def test_other_classes_do_without_mpmath(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mpmath", None)
-    apis._module.cache_clear()
+    forget()
     with warnings.catch_warnings(record=True) as seen:
         assert "GorillaFileSystem" in apis.start(data.entry("multi_turn_base_0"))
     assert seen == []
-    apis._module.cache_clear()
+    forget()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def test_why_it_could_not_be_fetched_without_advice_about_models(
 
 def test_an_entry(made_up: Path) -> None:
     entry = data.entry("multi_turn_miss_func_3")
-    assert entry == data.Entry(
+    assert astuple(entry) == (
         "multi_turn_miss_func_3",
         ("TicketAPI",),
         {"TicketAPI": {"n": 1}},

@@ -177,6 +177,28 @@ def test_a_state_that_cannot_be_compared_ends_the_episode() -> None:
     assert env.score() == 0.0
 
 
+@needs_bfcl
+def test_folders_that_grow_like_powers_of_two_end_it_too() -> None:
+    env = made()
+    calls = ["mkdir('a0')"]
+    for level in range(30):
+        calls += [f"cp('a{level}', 'b')", f"mkdir('a{level + 1}')"]
+        calls += [f"mv('{name}', 'a{level + 1}')" for name in (f"a{level}", "b")]
+    for begin in range(0, len(calls), 40):
+        came = env.step("; ".join([*calls[begin : begin + 40], "find()"]))
+        if came.done:
+            break
+    assert came.done and begin < 80 and came.observation.text.startswith("The conversation ends: nobody can")
+
+
+@needs_bfcl
+def test_long_actions_show_every_answer() -> None:
+    env = made()
+    text = env.step("; ".join(f"echo('{n}')" for n in range(20))).observation.text
+    assert text.splitlines()[1:] == [f'echo -> {{"terminal_output": "{n}"}}' for n in range(20)]
+    assert "terminal_output" not in env.step("pwd()").observation.text
+
+
 def _trace(id: str, seed: int) -> list[Any]:
     """A seeded mixture of true calls, calls at random and `done`."""
     env, rng = made(id), random.Random(seed)
