@@ -174,6 +174,9 @@ class Facts:
     errors: list[str]
     in_progress: list[str] = field(default_factory=list)  # episodes that were begun and have no end
     systems: dict[str, str] = field(default_factory=dict)  # of an evaluation: prompt set -> system
+    suite: dict[str, Any] = field(default_factory=dict)  # of an evaluation: what is played
+    modelless: set[str] = field(default_factory=set)  # prompt sets of what plays without a model
+    model_moves: Moves = field(default_factory=Moves)  # over all splits, of a model's episodes alone
     verdict: str = ""  # what an evaluation found, in words
 
 
@@ -236,7 +239,13 @@ def gather(run: Run) -> Facts:
     arms: dict[str, Tally] = {}
     by_round: dict[int, dict[str, Tally]] = {}
     errors: list[str] = []
+    modelless: set[str] = set()
+    model_moves = Moves()
     for t in run.trajectories:
+        if t.model:
+            model_moves.add(t)
+        else:
+            modelless.add(t.prompt_set)
         tallies.setdefault((t.prompt_set, t.split), Tally(t.prompt_set, t.split)).add(t)
         outcomes.setdefault(t.split, Counter())[(t.outcome.kind, t.outcome.reason)] += 1
         moves.setdefault(t.split, Moves()).add(t)
@@ -276,4 +285,7 @@ def gather(run: Run) -> Facts:
         errors=errors,
         in_progress=[] if run.status == "finished" else _in_progress(run),
         systems={str(e.get("prompt_set")): str(e.get("system")) for e in events.get("system", [])},
+        suite=(events.get("suite") or [{}])[0],
+        modelless=modelless,
+        model_moves=model_moves,
     )

@@ -6,9 +6,12 @@ Owns their tables and words. Leaves out counting (gather).
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 from roleagent_lite.config import RunConfig
-from roleagent_lite.report.gather import Facts, Moves, Spend
+from roleagent_lite.content import room
+from roleagent_lite.report.gather import Facts, Spend
 from roleagent_lite.report.markdown import code, count, dollars, duration, fence, plain, table
 
 
@@ -82,11 +85,24 @@ def is_embedded(config: RunConfig) -> bool:
     return config.model_for("agent") == "embedded"
 
 
-def own_model_line(config: RunConfig, name: str) -> str:
+def own_model_line(config: RunConfig, name: str, facts: Facts) -> str:
     """The command that does the same on the reader's own model."""
-    words = ["roleagent-lite", "evolve", "--run", f"{name}-own", "--model", "openai/MODEL"]
-    words += ["--tasks", config.tasks, "--rounds", str(config.evolve.rounds), "--seed", str(config.seed)]
-    return " ".join(shlex.quote(w) for w in [*words, "--max-usd", "5"])
+    words = ["roleagent-lite", "eval" if facts.suite else "evolve"]
+    if facts.suite:
+        words += _what_is_played(config, facts.suite)
+    words += ["--run", f"{name}-own", "--model", "openai/MODEL"]
+    if not facts.suite:
+        words += ["--tasks", config.tasks, "--rounds", str(config.evolve.rounds)]
+    words += ["--seed", str(config.seed), "--max-usd", "5"]
+    return " ".join(shlex.quote(w) for w in words)
+
+
+def _what_is_played(config: RunConfig, suite: Mapping[str, Any]) -> list[str]:
+    """A shipped suite by its name, one's own tasks with the systems that played them."""
+    name = str(suite.get("name", ""))
+    if name in {path.stem for path in room("evals").glob("*.toml")}:
+        return [name]
+    return ["--tasks", config.tasks, "--systems", ",".join(map(str, suite.get("systems", ())))]
 
 
 def _proposals(facts: Facts) -> str:
@@ -110,13 +126,11 @@ def embedded_parts(config: RunConfig, name: str, facts: Facts) -> tuple[list[str
     Empty for any other model."""
     if not is_embedded(config):
         return [], ""
-    tallies = list(facts.tallies.values())
+    # What plays without it (the system random, say) is no feat of the model.
+    tallies = [t for (own, _), t in facts.tallies.items() if own not in facts.modelless]
     solved, n = sum(t.success.k for t in tallies), sum(t.success.n for t in tallies)
-    moves = Moves()
-    for one in facts.moves.values():
-        moves.steps += one.steps
-        moves.invalid += one.invalid
-        moves.without_prediction += one.without_prediction
+    moves = facts.model_moves
+    proposals = "" if facts.suite else f"{_proposals(facts)} "
     parts = [
         "The default model is SmolLM2-135M-Instruct, with 135 million parameters. It is here so that every "
         "part of the method runs on any machine without a key; it is no measure of what the method does for "
@@ -124,11 +138,10 @@ def embedded_parts(config: RunConfig, name: str, facts: Facts) -> tuple[list[str
         f"In this run it solved {solved} of {n} scored episodes over all splits. "
         f"{moves.steps - moves.invalid} of its {moves.steps} actions were admissible: replies are held to "
         "the admissible ones, so that is form, not understanding.",
-        f"{_proposals(facts)} Whether its predictions are worth more than trivial ones is said under "
-        "Foresight.",
+        f"{proposals}Whether its predictions are worth more than trivial ones is said under Foresight.",
         "The same on your own model (any that LiteLLM knows; --base-url for a server of your own):",
     ]
-    return parts, own_model_line(config, name)
+    return parts, own_model_line(config, name, facts)
 
 
 def embedded_words(config: RunConfig, name: str, facts: Facts) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from roleagent_lite.config import from_mapping
 from roleagent_lite.report import means
 from roleagent_lite.report.gather import Spend, gather
-from roleagent_lite.types import Usage
+from roleagent_lite.types import PromptSet, Usage
 from tests.report import make
 
 
@@ -64,6 +65,26 @@ def test_a_swap_of_demonstrations_is_no_work_of_the_reflector(tmp_path: Path) ->
         text = means.embedded_words(run.config, "x", gather(run))
     assert "reflector: 0 tried, 0 played, 0 entered" in text
     assert "swaps of demonstrations: 2 tried, 1 played, 1 entered the pool (a swap asks no model)" in text
+
+
+def test_what_plays_without_a_model_is_no_feat_of_the_model(tmp_path: Path) -> None:
+    with make.new_run(tmp_path / "r", from_mapping({"tasks": "household-easy"})) as run:
+        run.record("suite", "suite", {"name": "quick", "systems": ["random", "prompt"]})
+        for name, model in (("random", ""), ("prompt", "m")):
+            own = PromptSet(f"set-of-{name}", {})
+            run.record(f"system/{name}", "system", {"system": name, "prompt_set": own.id, "model": model})
+            for i in range(3):
+                run.trajectories.put(replace(make.episode(make.task(i), own, make.SOLVED), model=model))
+        facts = gather(run)
+        text = means.embedded_words(run.config, "e", facts)
+    steps = facts.model_moves.steps
+    assert steps > 0 and sum(m.steps for m in facts.moves.values()) == 2 * steps
+    assert "it solved 3 of 3 scored episodes" in text and f"of its {steps} actions" in text
+    assert "Proposals" not in text, "an evaluation proposes nothing"
+    assert "roleagent-lite eval quick --run e-own --model openai/MODEL" in text
+    facts.suite = {"name": "mine", "systems": ["random", "prompt"]}
+    line = means.own_model_line(from_mapping({"tasks": "my.jsonl"}), "e", facts)
+    assert line.startswith("roleagent-lite eval --tasks my.jsonl --systems random,prompt --run e-own")
 
 
 def test_the_agents_own_model_decides(tmp_path: Path) -> None:
