@@ -27,6 +27,11 @@ from roleagent_lite.stats import (
 from roleagent_lite.store import Run
 from roleagent_lite.types import Result
 
+TESTS = (
+    "pairs are compared by task, by the exact McNemar test where each task is solved or not, else by a "
+    "permutation test with bootstrap intervals; p is two-sided and corrected over all pairs (Holm)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Against:

@@ -213,7 +213,7 @@ def render(report: Report) -> str:
     parts.append(
         "Intervals are 95 % Wilson intervals over episodes"
         + (", clustered by task where tasks are repeated" if report.standings else "")
-        + "; the comparison is an exact paired test over tasks. "
+        + f"; {systems.TESTS if report.standings else 'the comparison is an exact paired test over tasks'}. "
         + (TRAINING if any(split == "train" for _, split in report.facts.tallies) else "")
         + "The same numbers are in `report.json`."
     )

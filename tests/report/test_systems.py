@@ -115,6 +115,16 @@ def test_repetitions_bring_spread_and_pass_at_k(tmp_path: Path) -> None:
     assert "played 2 times (seeds 0) at temperature 0.9" in text and "clustered by task" in text
 
 
+def test_the_footer_names_the_tests_that_were_made(tmp_path: Path) -> None:
+    half = [make.SOLVED, make.LOST] * 12
+    with evaluated(tmp_path / "r", {"a": half, "b": won(24, 24)}, repetitions=2, temperature=0.9) as run:
+        report = build(run)
+    assert report.standings is not None
+    assert report.standings.pairs[0].success.test == "sign-flip permutation"
+    last = render(report).rstrip().splitlines()[-1]
+    assert "permutation" in last and "corrected over all pairs (Holm)" in last and "exact paired" not in last
+
+
 def test_a_partial_evaluation_says_who_is_missing(tmp_path: Path) -> None:
     with evaluated(tmp_path / "r", {"a": won(1), "c": won(11), "b": []}) as run:
         found = build(run)
