@@ -271,7 +271,8 @@ def _warnings(sides: Sequence[Side], common: Sequence[str], other: Sequence[str]
         out.append(f"{len(other)} tasks have the same id and another content, and are left out: {some}")
     short = [f"{s.name} played {len(s.result.scores)}" for s in sides if len(s.result.scores) > len(common)]
     if short:
-        out.append(f"only {len(common)} tasks are common to all: " + ", ".join(short))
+        spent = "calls, tokens, dollars and time are over all that each played"
+        out.append(f"only {len(common)} tasks are common to all: {', '.join(short)}; {spent}")
     _unequal(out, "task files differ", {s.name: s.tasks_hash or "unknown" for s in sides})
     differing = [id for id in common if len({s.limits[id] for s in sides if id in s.limits}) > 1]
     if differing:

@@ -50,6 +50,7 @@ def test_unequal_conditions_come_first(inside: Inside, tmp_path: Path) -> None:
     told(tmp_path, "runs/two", first(6), n=6, file="u.jsonl")
     said = inside("compare", "one", "two").stdout
     assert said.startswith("warning: only 6 tasks are common to all: one:first6 played 12")
+    assert "calls, tokens, dollars and time are over all that each played" in said.splitlines()[0]
     assert "warning: task files differ" in said
 
 
