@@ -89,9 +89,11 @@ def _search(name: str = "search") -> EnvSpec:
 
 
 def _tools() -> EnvSpec:
-    from roleagent_lite.envs.tools import env
+    from roleagent_lite.envs.tools import env, taskset
 
-    return EnvSpec("tools", env.Tools, env.limit, env.HISTORY, env.VOCABULARY, facts=True, snapshots=True)
+    return EnvSpec(
+        "tools", env.Tools, env.limit, env.HISTORY, env.VOCABULARY, True, True, tasks=taskset.rows
+    )  # fmt: skip
 
 
 def _shell() -> EnvSpec:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
 
 from roleagent_lite.envs import registry
+from roleagent_lite.envs.own import write_tasks
 from roleagent_lite.envs.tools import data
 from roleagent_lite.envs.tools.taskset import DEALT, SUBJECTS, families, goal, rows
 from roleagent_lite.tasksets import load_tasks
@@ -21,6 +23,14 @@ TASKS = load_tasks("tools")
 def test_the_file_is_what_is_made() -> None:
     made = [(r["id"], r["env"], r["goal"], r["params"], r["split"]) for r in rows()]
     assert [(t.id, t.env, t.goal, t.params, t.split) for t in TASKS] == made
+
+
+@needs_bfcl
+def test_without_a_task_file_the_tasks_are_the_same(tmp_path: Path) -> None:
+    own = load_tasks(write_tasks("tools", tmp_path / "own.jsonl"))
+    assert [(t.id, t.goal, t.params, t.split) for t in own] == [
+        (t.id, t.goal, t.params, t.split) for t in TASKS
+    ]
 
 
 def test_what_a_row_says() -> None:

@@ -120,10 +120,9 @@ def _originals(cases: list[tuple[data.Entry, list[list[list[str]]]]]) -> list[An
 @needs_bfcl
 def test_verdicts_and_answers_are_those_of_the_original() -> None:
     rng = random.Random(7)
-    cases = []
+    cases: list[tuple[data.Entry, list[list[list[str]]]]] = []
     for variant in data.VARIANTS:
-        for entry in list(data.entries(variant).values())[:: 4 if variant == "base" else 8]:
-            cases.append((entry, _spoilt(entry, rng)))
+        cases += [(entry, _spoilt(entry, rng)) for entry in data.entries(variant).values()]
     theirs = _originals(cases)
     assert len(theirs) == len(cases)
     verdicts = []
@@ -132,7 +131,7 @@ def test_verdicts_and_answers_are_those_of_the_original() -> None:
         assert ours == valid, f"{entry.id}: {said}"
         assert own_answers == answers, entry.id
         verdicts.append(valid)
-    assert 20 < sum(verdicts) < len(verdicts) - 20  # both kinds were looked at
+    assert 200 < sum(verdicts) < 600  # both kinds were looked at
 
 
 @needs_bfcl
