@@ -91,6 +91,7 @@ class Asker:
         stop: Sequence[str] = (),
         role: Role | None = None,
         asks: int = ASKS,
+        again: Callable[[tuple[str, ...]], bool] | None = None,
     ) -> Answer:
         """One answer of `module`.
 
@@ -99,7 +100,7 @@ class Asker:
         temperature, max_tokens: None = the prompt file's, else 0 and the asker's. enums: allowed values by
         enum name. counts: length of list outputs, 0 = leave the output out. choices: candidate replies to be
         scored instead of generating. stop: texts at which a free reply ends. role: another role's model
-        instead of the file's. asks: 1 = no re-ask.
+        instead of the file's. asks: 1 = no re-ask. again: whether to re-ask after the calls of these ids.
 
         Raises ReplyError (bad_format; cut_off with max_tokens, context, refused, filtered;
         infrastructure_error), FatalModelError and BudgetStop as they come, ConfigError for wrong inputs.
@@ -124,9 +125,16 @@ class Asker:
         if choices is None and envelope.outputs:
             form = schema(envelope.outputs, envelope.enums, envelope.counts)
             envelope.request = replace(request, schema=form)
-        return await self._exchange(envelope, inputs, self._wire(model), asks)
+        return await self._exchange(envelope, inputs, self._wire(model), asks, again)
 
-    async def _exchange(self, envelope: Envelope, inputs: Mapping[str, str], wire: Wire, asks: int) -> Answer:
+    async def _exchange(
+        self,
+        envelope: Envelope,
+        inputs: Mapping[str, str],
+        wire: Wire,
+        asks: int,
+        again: Callable[[tuple[str, ...]], bool] | None,
+    ) -> Answer:
         calls: tuple[str, ...] = ()
         problem = ""
         for attempt in range(asks):
@@ -142,6 +150,8 @@ class Asker:
             problem = _problem(parsed, reply, envelope, calls)
             if not problem:
                 return Answer(parsed.values, calls, reply.scores, reply.text, reply.reasoning)
+            if again is not None and attempt + 1 < asks and not again(calls):
+                break
             if attempt + 1 < asks:
                 envelope.turns = _turns(reply, problem, envelope)
         where = f"module '{envelope.module.name}'"

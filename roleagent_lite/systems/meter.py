@@ -50,17 +50,27 @@ class Meter:
         if self.spent:
             raise self.end()
 
+    def allows_another(self, call_ids: tuple[str, ...]) -> bool:
+        """Whether a call may follow these, which are not counted yet. Raises ConfigError as `take`."""
+        if self._budget.rule == "dollars" and self._budget.amount is not None:
+            return self.dollars + self._cost(call_ids) < self._budget.amount
+        return self.left is None or self.left > len(call_ids)
+
     def take(self, call_ids: tuple[str, ...]) -> None:
         """Counts calls. Raises ConfigError for one without a price under a budget in dollars."""
         self.calls += call_ids
-        if self._budget.rule != "dollars":
-            return
+        if self._budget.rule == "dollars":
+            self.dollars += self._cost(call_ids)
+
+    def _cost(self, call_ids: tuple[str, ...]) -> float:
+        total = 0.0
         for call_id in call_ids:
             call = self._run.calls.get(call_id)
             cost = call.reply.usage.dollars if call is not None else None
             if cost is None:
                 raise ConfigError("a budget in dollars cannot be kept: a call came without a known price")
-            self.dollars += cost
+            total += cost
+        return total
 
 
 class MeteredAsker(Asker):
@@ -90,16 +100,21 @@ class MeteredAsker(Asker):
     ) -> Answer:
         """As `Asker.ask`; raises EpisodeEnd (budget) where the budget allows no call, or no re-ask."""
         self.meter.check()
-        left = self.meter.left
-        allowed = asks if left is None else min(asks, left)
+        ended = False
+
+        def again(call_ids: tuple[str, ...]) -> bool:
+            nonlocal ended
+            ended = not self.meter.allows_another(call_ids)
+            return not ended
+
         own = sample if sample.startswith(self.name) else f"{self.name}/{sample}"
         try:
             answer = await self._inner.ask(
-                module, inputs, prompt_set=prompt_set, sample=own, asks=allowed, **how
+                module, inputs, prompt_set=prompt_set, sample=own, asks=asks, again=again, **how
             )
         except ReplyError as error:
             self.meter.take(error.call_ids)
-            if allowed < asks and error.reason in ("wrong form", "refused"):  # a re-ask would have followed
+            if ended:  # a re-ask would have followed
                 raise self.meter.end() from error
             raise
         self.meter.take(answer.call_ids)

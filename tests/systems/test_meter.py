@@ -99,6 +99,15 @@ async def test_dollars_end_an_attempt_once_they_are_spent(tmp_path: Path) -> Non
         assert asker.meter.dollars * (made - 1) / made < 0.3  # equal calls: one fewer had not been enough
 
 
+async def test_dollars_that_are_spent_allow_no_re_ask(tmp_path: Path) -> None:
+    replies = ["no form", "never sent"]
+    budget = TaskBudget("dollars", 0.001)  # less than one call costs
+    async with metered(tmp_path, lambda _: replies.pop(0), budget, price="1000/1000") as asker:
+        with pytest.raises(EpisodeEnd, match="is spent"):
+            await ask(asker)
+        assert len(asker.meter.calls) == 1 and replies == ["never sent"]
+
+
 async def test_a_call_without_a_price_under_dollars_is_said(tmp_path: Path) -> None:
     async with make.setting(tmp_path / "run", lambda _: GOOD) as setting:
         meter = Meter(TaskBudget("dollars", 1.0), setting.run)
