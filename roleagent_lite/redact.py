@@ -107,9 +107,9 @@ def _spellings(char: str) -> str:
 
 def register(secret: str | None) -> None:
     """Remember a key given by flag, file or URL; its escaped, quoted and base64 forms count too."""
-    for form in {secret or "", (secret or "").strip()}:
-        if len(form) >= _MIN:
-            _secrets.add(form)
+    form = (secret or "").strip()  # blanks around it are no secret, and would be taken along
+    if len(form) >= _MIN:
+        _secrets.add(form)
 
 
 def register_environment(environ: Mapping[str, str] | None = None) -> None:

@@ -354,6 +354,8 @@ def test_passwords_of_proxies_and_data_bases_in_the_environment() -> None:
 def test_a_key_with_blanks_round_it() -> None:
     register("  spaced-key-1\n")
     assert scrub("spaced-key-1") == "[key]"
+    redact.register(" blanks-around-4711 ")
+    assert redact.scrub("Bearer blanks-around-4711 end") == "Bearer [key] end"
 
 
 def test_what_turns_letters_round_is_shown() -> None:
