@@ -204,9 +204,10 @@ def _spend(run: Run) -> list[Spend]:
     ledger.rebuild(run, {model: None if costs else FREE for model, costs in paid.items()})
     rows = [
         Spend(r.role, r.model, r.calls, r.lost, failed[(r.role, r.model)], r.input, r.output, r.cached,
-              r.known_dollars, float(seconds[(r.role, r.model)]), r.unknown, r.unpriced)
+              round(r.known_dollars, 12), float(seconds[(r.role, r.model)]), r.unknown, r.unpriced)
         for r in ledger.snapshot().rows
     ]  # fmt: skip
+    # Rounded above, for calls are added in the order of their replies, which is another with more workers.
     order = {role: i for i, role in enumerate(ROLES)}
     return sorted(rows, key=lambda s: (order.get(s.role, 9), s.model))  # type: ignore[call-overload]
 

@@ -83,6 +83,18 @@ def test_acc_01_unknown_usage_is_never_a_zero(tmp_path: Path) -> None:
     assert (world.input, world.unknown_tokens, world.unknown_dollars) == (5, 1, 0)
 
 
+def test_evl_01_dollars_do_not_depend_on_the_order_in_which_replies_came(tmp_path: Path) -> None:
+    costs = [0.1, 0.2, 0.3]
+    found = []
+    for name, order in (("one", costs), ("eight", costs[::-1])):
+        with make.new_run(tmp_path / name) as run:
+            for number, cost in enumerate(order):
+                run.calls.put(make.call(number, usage=Usage(1, 1, 0, 0, cost)))
+            found.append(gather(run).spend[0].dollars)
+    assert sum(costs) != sum(costs[::-1]), "floats do"
+    assert found[0] == found[1] == 0.6
+
+
 def test_lost_and_failed_requests_are_told_apart(tmp_path: Path) -> None:
     who = {"role": "agent", "model": "toy-model"}
     with make.new_run(tmp_path / "r") as run:
