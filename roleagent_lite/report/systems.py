@@ -32,6 +32,12 @@ TESTS = (
     "permutation test with bootstrap intervals; p is two-sided and corrected over all pairs (Holm)"
 )
 
+USED = (
+    "All that a system did counts, trials included; replies that were paid for and not usable (lost) stand "
+    "under what it cost alone, and in no budget of a task. Unknown = the server or the price list did not "
+    "say."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Against:
@@ -322,7 +328,7 @@ def _has_scores(one: Reference) -> bool:
 def sections(found: Standings) -> list[tuple[str, list[str]]]:
     """Title and blocks of the sections that an evaluation adds to a report."""
     return [
-        ("Systems", [conditions(found), systems_table(found), costs_table(found), about_table(found)]),
+        ("Systems", [conditions(found), systems_table(found), costs_table(found), USED, about_table(found)]),
         ("Systems against one another", [pairs_table(found)]),
         ("Systems by task type", [types_table(found)]),
         ("Repetitions", [repetitions_words(found)]),

@@ -100,6 +100,7 @@ def test_what_is_unknown_says_so_and_errors_count_both_ways(tmp_path: Path) -> N
         standing = found.standings
     assert standing is not None
     assert "3 of 10: 30 %" in text and "2 (25 % as 0)" in text
+    assert "(lost) stand under what it cost alone, and in no budget of a task" in text
     assert systems.tokens(standing.summaries[0]) == systems.money(None) == "unknown"
     assert "nan" not in text and "± 0" not in text
 

@@ -25,7 +25,7 @@ from roleagent_lite.report.html.piece import (
 from roleagent_lite.report.html.plots import Spot, spot_plot
 from roleagent_lite.report.markdown import duration
 from roleagent_lite.report.reference import Reference, warning
-from roleagent_lite.report.systems import Against, Standings
+from roleagent_lite.report.systems import USED, Against, Standings
 from roleagent_lite.stats import Paired, Rate, Summary, p_words
 
 PAIR_HEAD = (
@@ -91,10 +91,7 @@ def used_table(summaries: Sequence[Summary], names: Sequence[str]) -> Markup:
                 Cell(duration(one.seconds), one.seconds),
             ]
         )
-    note = (
-        "All that a system did counts, trials included; unknown = the server or the price list did not say."
-    )
-    return table("What they used", USED_HEAD, rows, note=note)
+    return table("What they used", USED_HEAD, rows, note=USED)
 
 
 def cost_plot(summaries: Sequence[Summary], names: Sequence[str]) -> Markup:
