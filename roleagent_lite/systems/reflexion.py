@@ -2,10 +2,10 @@
 
 Keeps: an actor (react), an evaluator, and a self-reflection after each failed try; reflections are the memory
 that the next try is shown, the last MEMORY of them, as in the paper. The evaluator is the environment's own
-success signal, as the paper has it for ALFWorld: this system is told between its tries whether it succeeded,
-which the other systems but lats are not, and the best try counts.
-Leaves out: evaluators by heuristic or by a model; more than TRIALS tries (the paper goes to 12); the
-hand-written examples of a reflection.
+success signal: this system is told between its tries whether it succeeded, which the other systems but lats
+are not, and the best try counts.
+Leaves out: evaluators by heuristic or by a model, which the paper has for ALFWorld; more than TRIALS tries
+(the paper goes to 12); the hand-written examples of a reflection.
 """
 
 from __future__ import annotations
