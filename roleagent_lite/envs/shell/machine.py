@@ -135,6 +135,7 @@ class Machine:
     bulk: dict[str, int] = field(default_factory=dict)
     journal: list[Line] = field(default_factory=list)
     units: dict[str, str] = field(default_factory=dict)  # oneshot units: name -> state
+    simulated: frozenset[str] = frozenset()  # names of the simulated commands
     typed: list[str] = field(default_factory=list)  # lines, as `history` shows them
     next_pid: int = 2000
     seed: int = 0

@@ -29,6 +29,12 @@ MOST_FILES = 3000
 MOST_CALLS = 1000  # of simulated commands in one line
 MOST_LINE = 8000  # characters of one line
 _PASSING = re.compile(r"RANDOM|EPOCH\w+|SECONDS|OLDPWD|_|PIPESTATUS|BASH_\w+|LINENO|REPLY")
+# What would show the real clock or real chance, as far as a look at the line can tell.
+_LEAKS = re.compile(
+    r"/dev/u?random\b|/proc/(uptime|stat|loadavg)\b|\b(systime|srand|strftime)\s*\(|%\([^)]{0,40}\)T|"
+    r"\bSRANDOM\b|\bsort\s+(-\w*R|--random-sort)"
+)
+_TIMES = re.compile(r"((?:real|user|sys)\t\d{1,6}m)\d{1,6}\.\d{1,6}s")
 _DEFINES = re.compile(
     r"[(]\s*[)]|\b(function|set|shopt|umask|exec|trap|unset|alias|unalias|eval|source|hash|cd|pushd|popd)\b|^\s*[.]\s"
 )
@@ -81,6 +87,7 @@ class Sandbox:
 
     def __init__(self, machine: Machine, texts: Mapping[str, str], modes: Mapping[str, int]) -> None:
         self.machine = machine
+        machine.simulated = frozenset(COMMANDS)
         self._fault: Exception | None = None
         self._calls = 0
         self._cache: Cache = {}
@@ -141,6 +148,10 @@ class Sandbox:
 
     def run(self, line: str) -> Result:
         """Runs one line; time passes, what runs by itself goes on. Raises what a simulated command raised."""
+        if (leak := _LEAKS.search(line)) is not None:
+            return Result(
+                "", f"bash: {leak[0]}: not on this machine, where nothing may differ from run to run", 1
+            )
         before, place = self.save(), self.place()
         self.machine.typed.append(line)
         result = self._execute(line)
@@ -158,7 +169,7 @@ class Sandbox:
             return Result("", "", 1, undone)
         if self.place() != place or _DEFINES.search(line):
             self._kept = None
-        return Result(result.stdout, result.stderr, result.exit_code)
+        return Result(result.stdout, _TIMES.sub(r"\g<1>0.000s", result.stderr), result.exit_code)
 
     def _pass(self) -> None:
         """What is due after a line."""
@@ -174,7 +185,7 @@ class Sandbox:
         self._calls = 0
         clock = int(self.machine.clock)
         drawn = (self.machine.seed * 7919 + self.machine.turn * 104_729) % 32_768
-        self._bash.execute_sync(f"RANDOM={drawn}; EPOCHSECONDS={clock}; SECONDS=0")
+        self._bash.execute_sync(f"RANDOM={drawn}; EPOCHSECONDS={clock}; SECONDS=0; SRANDOM={drawn}")
         return self._bash.execute_sync(line.replace("\0", "").encode("utf-8", "replace").decode("utf-8"))
 
     def _install(self, bash: bytes, survey: Survey) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
 
 from roleagent_lite.envs import registry
 from roleagent_lite.envs.checker import check
+from roleagent_lite.envs.shell import faults
 from roleagent_lite.envs.shell.env import MOST_SHOWN, Shell, clipped, limit, ticket
 from roleagent_lite.envs.shell.faults import CULPRIT, FAMILIES
 from roleagent_lite.envs.shell.sandbox import Sandbox
@@ -319,3 +322,114 @@ def test_what_a_simulated_command_raises_is_raised(monkeypatch: pytest.MonkeyPat
 
 def _broken(sandbox: Any, line: str) -> Any:
     raise ZeroDivisionError
+
+
+# --- a fault is mended by any way that mends it ------------------------------------------------------
+
+WAYS: dict[str, list[str]] = {
+    "disk_full": [
+        "rm {0}",
+        "> {0}",
+        "truncate -s 0 {0}",
+        "gzip {0}",
+        "sudo rm -f {0}",
+        "cat /dev/null > {0}",
+        "echo > {0}",
+        "find /var -size +1G -delete",
+        "find /var -size +1G | xargs rm",
+        "tail -n 5 {0} > /tmp/t; rm {0}",
+    ],
+    "wrong_permission": ["chmod -R a+rwX {0}", "chown -R {user}: {0}; chmod u+rwX {0}", "chmod 777 {0}"],
+    "bad_config": [
+        "sed -i 's/^{new}$/{old}/' {config}",
+        "grep -v '^{new}$' {config} > /tmp/c; cat /tmp/c > {config}",
+    ],
+    "port_taken": ["kill -9 {1}", "pkill -f {port}", "fuser -k {port}/tcp", "kill $(lsof -t -i :{port})"],
+    "expired_certificate": ["certctl renew {name}", "certctl renew {0}"],
+    "wrong_dns": [
+        "sed -i '/{wrong}/d' /etc/hosts; sed -i 's/{wrong}/{ip}/' /etc/dns/svc.internal.zone",
+        "sed -i '/{wrong}/d' /etc/hosts; echo '{ip} {0}' >> /etc/hosts",
+        "sed -i 's/{0}/{ip}/' {config}",
+    ],
+    "leaking_process": ["kill {1}", "pkill {0}", "kill -9 $(ps aux --sort=-rss | awk 'NR==2{{print $2}}')"],
+    "stale_lock": ["rm {0}", "mv {0} /tmp/", "find /run -name '*.lock' -delete"],
+    "clock_skew": [
+        "timedatectl set-ntp true",
+        "systemctl start chronyd",
+        "systemctl enable --now chrony",
+        "ntpdate pool",
+    ],
+}
+NO_WAY = {
+    "disk_full": ["mv {0} /var/cache.old", "cp {0} /tmp/x", "rm -rf /var/lib", "chmod 000 {0}"],
+    "wrong_permission": ["true", "rm -rf {0}"],
+    "bad_config": ["rm {config}", "> {config}"],
+    "port_taken": ["kill -0 {1}", "kill 1"],
+    "expired_certificate": ["rm {0}", "date -s '1 year ago'", "touch {0}"],
+    "wrong_dns": ["sed -i '/upstream/d' {config}", "ping -c 1 {0}"],
+    "leaking_process": ["kill -HUP {1}", "free -m"],
+    "stale_lock": ["echo 1 > {0}", "chmod 000 {0}"],
+    "clock_skew": ["date", "chronyc tracking", "date -s @0"],
+}
+
+
+def _filled(env: Shell, way: str) -> list[str]:
+    """A way with the names of this machine, and a restart of what may be down."""
+    machine = env._sandbox.machine
+    victim = next(s for s in machine.services.values() if s.schema is not None)
+    one, other = (*env.broken.culprits, "")[:2]
+    old, new = "", ""
+    for command in env.broken.plan:
+        if command.startswith("sed -i 's/^"):
+            new, old = command.removeprefix("sed -i 's/^").split("/' ")[0].split("$/")
+    wrong = next((c for c in env.broken.culprits if re.fullmatch(r"10[.][0-9.]+", c)), "none")
+    line = way.format(
+        one,
+        other,
+        user=victim.user,
+        config=victim.config,
+        name=victim.name,
+        port=victim.port,
+        ip=machine.ip,
+        old=old,
+        new=new,
+        wrong=wrong,
+    )
+    return [line, faults.again(victim)]
+
+
+@pytest.mark.parametrize(("family", "way"), [(family, way) for family, ways in WAYS.items() for way in ways])
+def test_other_ways_mend_it_too(family: str, way: str) -> None:
+    for seed in (21, 22):
+        env = made(family, seed)
+        play(env, _filled(env, way))
+        assert env.score() == 0.5, (env.facts(), env.observe().text)
+
+
+@pytest.mark.parametrize(
+    ("family", "way"), [(family, way) for family, ways in NO_WAY.items() for way in ways]
+)
+def test_what_does_not_mend_it(family: str, way: str) -> None:
+    for seed in (21, 22):
+        env = made(family, seed)
+        play(env, _filled(env, way))
+        assert env.score() == 0.0, env.facts()
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f not in ("dead_upstream", "leaking_process")])
+def test_a_restart_alone_mends_nothing(family: str) -> None:
+    env = made(family, 23)
+    for service in env._sandbox.machine.services.values():
+        env.step(faults.again(service))
+    assert env.score() == 0.0
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    tasks = TASKS[:16]
+    scripts = [[*LOOKING[:-2], *Shell(task).walkthrough()] for task in tasks]
+    alone = [play(Shell(task), script) for task, script in zip(tasks, scripts, strict=True)]
+    with ThreadPoolExecutor(8) as pool:
+        assert (
+            list(pool.map(lambda pair: play(Shell(pair[0]), pair[1]), zip(tasks, scripts, strict=True)))
+            == alone
+        )

@@ -372,6 +372,32 @@ def test_a_state_without_a_file_does_not_bring_it_back(box: Sandbox) -> None:
     assert box.run("ls /etc / | grep -E 'hosts|os-release|chrony|opt'") == seen == Result("", "", 1)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "head -c 4 /dev/urandom | xxd",
+        "awk 'BEGIN{srand(); print rand()}'",
+        "awk 'BEGIN { print systime () }'",
+        "printf '%(%s)T' -1",
+        "cat /proc/uptime",
+        "echo $SRANDOM",
+        "seq 9 | sort -R",
+        "seq 9 | sort -uR",
+    ],
+)
+def test_real_chance_and_the_real_clock_are_not_there(box: Sandbox, line: str) -> None:
+    came = box.run(line)
+    assert came.code == 1 and "differ from run to run" in came.err and came.out == ""
+    goes_on(box)
+
+
+def test_time_and_identifiers_tell_nothing_of_this_computer(box: Sandbox) -> None:
+    assert "real\t0m0.000s" in box.run("time ls /").err
+    line = "uuidgen; echo $EPOCHREALTIME; mktemp -u"
+    assert fresh().run(line) == fresh().run(line)
+    assert len(fresh().run("uuidgen").out.strip()) == 36
+
+
 def test_history_shows_what_was_typed(box: Sandbox) -> None:
     box.run("echo one")
     assert box.run("history").out.split("\n")[:2] == ["    1  echo one", "    2  history"]

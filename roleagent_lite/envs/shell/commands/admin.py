@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+import uuid
 
 from roleagent_lite.envs.shell.commands.call import Call, Said, read
 from roleagent_lite.envs.shell.commands.units import sync
@@ -197,12 +199,44 @@ def dbctl(call: Call) -> Said:
     return Said(f"{service.name}: at version {version}\n")
 
 
+def uuidgen(call: Call) -> Said:
+    """An identifier that is drawn from the machine's seed."""
+    drawn = random.Random(call.machine.draw_pid()).getrandbits(128)
+    return Said(f"{uuid.UUID(int=drawn, version=4)}\n")
+
+
+def identity(call: Call) -> Said:
+    """id [NAME]: root, or an account of /etc/passwd."""
+    name = next((w for w in call.words if not w.startswith("-")), "root")
+    rows = (call.files.text("/etc/passwd") or "").splitlines()
+    row = next((r.split(":") for r in rows if r.split(":")[0] == name and r.count(":") >= 3), None)
+    if row is None:
+        return call.fail(f"'{name}': no such user")
+    if "-u" in call.words:
+        return Said(f"{row[2]}\n")
+    return Said(f"uid={row[2]}({name}) gid={row[3]}({name}) groups={row[3]}({name})\n")
+
+
+def hostnamectl(call: Call) -> Said:
+    return Said(f"Static hostname: {call.machine.host}\nOperating System: Linux\n")
+
+
+def which(call: Call) -> Said:
+    """Where a command lies; the simulated ones are taken to lie in /usr/bin."""
+    known = {
+        name: call.files.exists(f"/usr/bin/{name}") or name in call.machine.simulated for name in call.words
+    }
+    out = "".join(f"/usr/bin/{name}\n" for name, there in known.items() if there)
+    return Said(out, code=int(not known or not all(known.values())))
+
+
 def history(call: Call) -> Said:
     return Said("".join(f"{n:5}  {line}\n" for n, line in enumerate(call.machine.typed, 1)))
 
 
 COMMANDS = {
     "date": date, "timedatectl": timedatectl, "chronyc": chronyc, "ntpdate": ntpdate, "sntp": ntpdate,
-    "sleep": sleep, "typed-lines": history,
+    "sleep": sleep, "typed-lines": history, "uuidgen": uuidgen, "id": identity, "hostnamectl": hostnamectl,
+    "which": which,
     "certctl": certctl, "dbctl": dbctl,
 }  # fmt: skip

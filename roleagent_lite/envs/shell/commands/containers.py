@@ -286,6 +286,8 @@ def kubectl(call: Call) -> Said:
         )
     if verb == "describe" and kind == "node":
         return _node(call)
+    if verb == "describe" and kind in ("pod", "deployment") and len(words) == 1 and "/" not in words[0]:
+        return Said("\n".join(_describe(call, s).out for s in _mine(call, "kubernetes")))
     service = _find(call, words)
     if service is None:
         return Said(

@@ -58,7 +58,11 @@ def lsof(call: Call) -> Said:
             rows.append([process.name[:15], str(process.pid), process.user, f"TCP *:{process.port} (LISTEN)"])
         if lock and (lock in map(call.path, options.rest) or options.has("p")):
             rows.append([process.name[:15], str(process.pid), process.user, lock])
-    return Said(columns(rows)) if len(rows) > 1 else Said(code=1)
+    if len(rows) == 1:
+        return Said(code=1)
+    if options.has("t"):
+        return Said("".join(f"{pid}\n" for pid in sorted({row[1] for row in rows[1:]}, key=int)))
+    return Said(columns(rows))
 
 
 def _certificate_error(call: Call, service: Service) -> str | None:

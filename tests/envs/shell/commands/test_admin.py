@@ -10,9 +10,13 @@ from roleagent_lite.envs.shell.commands.admin import (
     date,
     dbctl,
     history,
+    hostnamectl,
+    identity,
     ntpdate,
     sleep,
     timedatectl,
+    uuidgen,
+    which,
 )
 from roleagent_lite.envs.shell.health import start_problem, trouble
 from roleagent_lite.envs.shell.stamps import iso, write_cert
@@ -191,6 +195,22 @@ def test_a_table_that_is_gone(bench: Bench) -> None:
     table, _ = broken(bench)
     bench.files.remove(table)
     assert "no such column" in bench.call(dbctl, f"migrate {bench.victim.name}").err
+
+
+def test_who_and_where(bench: Bench) -> None:
+    bench.machine.simulated = frozenset({"systemctl"})
+    bench.files.write("/usr/bin/grep", "")
+    assert (
+        bench.out(identity, "") == "uid=0(root) gid=0(root) groups=0(root)\n"
+        and bench.out(identity, "-u") == "0\n"
+    )
+    assert bench.out(identity, bench.victim.user).endswith(f"({bench.victim.user})\n")
+    assert bench.call(identity, "nosuch", name="id").err == "id: 'nosuch': no such user\n"
+    assert bench.machine.host in bench.out(hostnamectl, "")
+    assert bench.out(which, "grep systemctl") == "/usr/bin/grep\n/usr/bin/systemctl\n"
+    assert bench.call(which, "grep nosuch").code == 1 == bench.call(which, "").code
+    first = bench.out(uuidgen, "")
+    assert bench.out(uuidgen, "") != first == Bench().out(uuidgen, "")
 
 
 def test_history_and_iso(bench: Bench) -> None:

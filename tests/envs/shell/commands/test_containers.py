@@ -104,6 +104,7 @@ def test_a_pod_that_crashes_and_what_is_told_of_it(cluster: Bench) -> None:
         f"get deploy {victim.name} -o yaml",
     ):
         text = cluster.out(kubectl, line)
+        assert text in cluster.out(kubectl, "describe pods")
         assert "Limits: memory: 10Mi" in text and "out of memory" in text
     assert "out of memory" in cluster.out(kubectl, "get events") and "waiting" in cluster.out(
         kubectl, f"rollout status deploy/{victim.name}"

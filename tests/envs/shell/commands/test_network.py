@@ -38,6 +38,7 @@ def test_who_listens_where(bench: Bench) -> None:
     assert str(victim.pid) in bench.out(lsof, f"-nP -iTCP:{victim.port}") and victim.lock in bench.out(
         lsof, f"-p {victim.pid}"
     )
+    assert bench.out(lsof, f"-t -i :{victim.port}") == f"{victim.pid}\n"
     assert victim.lock in bench.out(lsof, victim.lock) and bench.call(lsof, "-i :1").code == 1
 
 
