@@ -239,7 +239,7 @@ def gather(run: Run) -> Facts:
     moves: dict[str, Moves] = {}
     arms: dict[str, Tally] = {}
     by_round: dict[int, dict[str, Tally]] = {}
-    errors: list[str] = []
+    errors: list[tuple[int, str, str]] = []
     modelless: set[str] = set()
     model_moves = Moves()
     for t in run.trajectories:
@@ -254,9 +254,9 @@ def gather(run: Run) -> Facts:
             of_round = by_round.setdefault(t.round, {})
             of_round.setdefault(t.prompt_set, Tally(t.prompt_set, "train")).add(t)
             arms.setdefault(t.arm, Tally("", "train")).add(t)
-        if t.error and len(errors) < 5:
+        if t.error:  # by round and name, for who ends first is another with more workers
             last = (t.error.strip().splitlines() or [""])[-1]
-            errors.append(f"{t.id}: {last}")
+            errors = sorted([*errors, (t.round, t.id, last)])[:5]
     modes: dict[int, Counter[str]] = {}
     for diagnosis in run.diagnoses:
         modes.setdefault(_round_of(diagnosis.trajectory), Counter())[diagnosis.mode] += 1
@@ -283,7 +283,7 @@ def gather(run: Run) -> Facts:
         notes=[str(e.get("text", "")) for e in events.get("note", [])],
         start=(events.get("start") or [{}])[0],
         final=(events.get("final") or [{}])[-1],
-        errors=errors,
+        errors=[f"{id}: {last}" for _, id, last in errors],
         in_progress=[] if run.status == "finished" else _in_progress(run),
         systems={str(e.get("prompt_set")): str(e.get("system")) for e in events.get("system", [])},
         suite=(events.get("suite") or [{}])[0],

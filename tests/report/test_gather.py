@@ -138,6 +138,17 @@ def test_the_last_line_of_an_error_is_kept(tmp_path: Path) -> None:
         assert gather(run).errors == ["1/seed0000/test1#0: ValueError: the lamp broke"]
 
 
+def test_evl_01_the_first_errors_are_the_same_whatever_ended_first(tmp_path: Path) -> None:
+    found = []
+    for name, order in (("one", range(8)), ("eight", reversed(range(8)))):
+        with make.new_run(tmp_path / name) as run:
+            for i in order:
+                one = make.episode(make.task(i), make.SEED, make.BROKEN, round=1 + i % 2, error=f"fault {i}")
+                make.play(run, one)
+            found.append([line.split()[-1] for line in gather(run).errors])
+    assert found[0] == found[1] == ["0", "2", "4", "6", "1"], "by round, then by name"
+
+
 def test_share_without_n_is_unknown_and_out_of_range_is_refused() -> None:
     assert share(0, 0).mean is None
     assert [share(7, 10).low, share(7, 10).high] == pytest.approx([0.397, 0.892], abs=1e-3)
