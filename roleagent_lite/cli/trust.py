@@ -104,6 +104,18 @@ def servers_of(config: RunConfig) -> list[str]:
     return found + ([f"the key in {config.limits.api_key_env}"] if config.limits.api_key_env else [])
 
 
+def follow(config: RunConfig, suite: Suite | None = None) -> None:
+    """Lets the MCP environments of the task files be used: this run was begun here, or is trusted."""
+    from roleagent_lite.envs.mcp import allow
+    from roleagent_lite.errors import ConfigError
+    from roleagent_lite.tasksets import load_tasks
+
+    for file in [config.tasks] if suite is None else [one.tasks for one in suite.sets]:
+        with contextlib.suppress(ConfigError):  # the job says so itself, in its place
+            for env in {task.env for task in load_tasks(file)}:
+                allow(env)
+
+
 def vet(run: Path, flags: Mapping[str, Any], trusted: bool) -> None:
     """Raises ConfigError where the run at `run`, begun elsewhere, names code or servers and is not trusted.
 
@@ -114,9 +126,10 @@ def vet(run: Path, flags: Mapping[str, Any], trusted: bool) -> None:
     from roleagent_lite.errors import ConfigError
     from roleagent_lite.redact import register_url
 
-    if trusted or begun_here(run):
-        return
     config = load(run / "config.toml")
+    if trusted or begun_here(run):
+        follow(config, of_run(run))
+        return
     for url in (config.limits.base_url, config.model, *config.models.model_dump().values()):
         register_url(url)
     own = {name: flags[name] for name in ("agent", "model", "tasks") if flags.get(name) is not None}

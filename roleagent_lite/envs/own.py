@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 from roleagent_lite.content import find
 from roleagent_lite.envs import registry
+from roleagent_lite.envs.mcp import allow
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.memory import parquet_rows
 from roleagent_lite.tasksets import read_rows
@@ -77,6 +78,7 @@ def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
     Without a file: what the class's `tasks()` gives (objects, Tasks or goals); else one task a seed, with the
     class's `goal` if it has one. Raises ConfigError for what cannot be read as tasks.
     """
+    allow(name)  # the user named it
     found = registry.spec(name)
     if file is not None:
         given: Sequence[Any] = _rows_in(file)

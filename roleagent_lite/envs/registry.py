@@ -110,6 +110,12 @@ def _textworld_express() -> EnvSpec:
     )
 
 
+def _mcp(name: str) -> EnvSpec:
+    from roleagent_lite.envs import mcp
+
+    return EnvSpec(name, partial(mcp.Tools, name), mcp.limit, 4, mcp.VOCABULARY, blocking=True)
+
+
 _OWN: Mapping[str, Callable[[], EnvSpec]] = {
     "household": _household,
     "household:alfworld": _alfworld,
@@ -121,6 +127,7 @@ _OWN: Mapping[str, Callable[[], EnvSpec]] = {
 }
 _FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {  # what follows the colon is theirs
     "gym:": _gym,
+    "mcp:": _mcp,
     "webshop:": _webshop,
     "search:": _search,
 }

@@ -189,3 +189,23 @@ def test_the_saved_settings_are_what_counts(tmp_path: Path) -> None:
     trust.remember(run)
     (run / "config.toml").write_text(dump_toml(Run.open(run).config))
     assert trust.begun_here(run)
+
+
+def test_the_program_of_a_task_file_is_started_only_for_a_run_that_is_ones_own_or_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from roleagent_lite.envs import mcp
+
+    monkeypatch.setattr(mcp, "_allowed", set())
+    monkeypatch.chdir(tmp_path)
+    path = foreign(tmp_path, tasks="evil.jsonl")
+    (tmp_path / "evil.jsonl").write_text('{"env": "mcp:rm -rf things", "goal": "g", "split": "test"}\n')
+    with pytest.raises(ConfigError, match="the environment mcp:rm -rf things"):
+        trust.vet(path, {}, False)
+    assert mcp._allowed == set()
+    trust.vet(path, {}, True)
+    assert mcp._allowed == {"mcp:rm -rf things"}
+    mcp._allowed.clear()
+    trust.remember(path)
+    trust.vet(path, {}, False)
+    assert mcp._allowed == {"mcp:rm -rf things"}
