@@ -67,7 +67,10 @@ def _chosen(task: Task, key: str, known: Mapping[str, object], default: str | No
 
 def ticket(seed: int, difficulty: str) -> str:
     """What whoever is on duty is told: which service answers badly, not why."""
-    drawn = world.draw(seed)
+    return _ticket(world.draw(seed), difficulty)
+
+
+def _ticket(drawn: world.World, difficulty: str) -> str:
     name = drawn.front if difficulty == "hard" else drawn.victim
     runtime = drawn.machine.services[name].runtime
     where = f"On {drawn.machine.host}, {name} ({runtime})"
@@ -127,7 +130,7 @@ class Shell:
         self.broken = faults.put(family, drawn, files)
         self._sandbox.refresh()
         self._report: Report | None = None
-        self._text = f"{ticket(task.seed, difficulty)}\n{_help()}"
+        self._text = f"{_ticket(drawn, difficulty)}\n{_help()}"
         self._score = self._worth()
 
     def observe(self) -> Observation:

@@ -83,6 +83,7 @@ def disk_full(world: World, files: Files) -> Broken:
     disk = files.disk_of(path)
     room = disk.size - files.used()[disk.mount]
     machine.bulk[head] = room // len(f"{head}\n{lines}") + 1 + rng.randint(1, 900)
+    files.recount()
     files.chown(path, f"{writer.user}:{writer.user}")
     machine.log(writer.name, f"trace level on, writing to {path}", priority=5, ago=rng.randint(9, 40) * 3600)
     victim = world.service(world.victim)

@@ -80,18 +80,29 @@ class Files:
         return None if found is None else found.decode("utf-8", "replace")
 
     def write(self, path: str, text: str) -> None:
-        self._used, self.changed = None, True
         parent = posixpath.dirname(path)
         if not self._store.exists(parent):
             self._store.mkdir(parent, recursive=True)
+        self._account(path, -1)
         self._store.write_file(path, text.encode("utf-8", "replace"))
+        self._account(path, 1)
+        self.changed = True
+
+    def _account(self, path: str, sign: int) -> None:
+        """Keeps what was counted up to date: counting all files again takes a walk."""
+        if self._used is not None:
+            entry = self.entry(path)
+            if entry is not None and not entry.folder:
+                self._used[self.disk_of(path).mount] += sign * entry.size
 
     def remove(self, path: str) -> bool:
         """Whether the file or empty folder could be removed."""
-        self._used, self.changed = None, True
+        self.changed = True
+        self._account(path, -1)
         try:
             self._store.remove(path)
         except (OSError, RuntimeError, ValueError):
+            self._account(path, 1)
             return False
         self._machine.owners.pop(path, None)
         return True
@@ -192,13 +203,17 @@ class Files:
         return found
 
     def used(self) -> dict[str, int]:
-        """Bytes in use by mount point; counted once, until something is written here."""
+        """Bytes in use by mount point; counted once, then kept up to date by what is written here."""
         if self._used is None:
             self._used = {disk.mount: disk.base for disk in self._machine.disks}
             for entry in self.walk():
                 if not entry.folder:
                     self._used[self.disk_of(entry.path).mount] += entry.size
         return self._used
+
+    def recount(self) -> None:
+        """Counts anew, after the machine's disks or the weights of files were changed."""
+        self._used = None
 
     def full(self, path: str) -> bool:
         """Whether the file system that holds `path` has no room left."""

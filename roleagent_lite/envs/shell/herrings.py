@@ -83,6 +83,7 @@ def _busy(world: World, files: Files) -> None:
 def _boot(world: World, files: Files) -> None:
     disk = next(d for d in world.machine.disks if d.mount == "/boot")
     disk.base = int(disk.size * world.rng.uniform(0.9, 0.96))
+    files.recount()
 
 
 def _old_lock(world: World, files: Files) -> None:
@@ -105,6 +106,7 @@ def _big_file(world: World, files: Files) -> None:
     head = f"# archive {world.rng.getrandbits(48):012x}"
     files.write("/srv/archive.tar", head + "\n" + "0" * 1000 + "\n")
     world.machine.bulk[head] = world.rng.randint(4, 8) * GIB // 1020
+    files.recount()
 
 
 HERRINGS: tuple[Callable[[World, Files], None], ...] = (

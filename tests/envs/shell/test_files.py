@@ -90,8 +90,22 @@ def test_sizes_of_what_stands_for_large_files_follow_the_content(files: Files, m
     assert files.used()["/var"] == 0
 
 
+def test_what_is_written_and_removed_is_counted_at_once(files: Files, store: Memory) -> None:
+    files.write("/var/a", "12345")
+    before = files.used()["/var"]
+    reads = store.reads
+    files.write("/var/a", "1")
+    files.write("/var/b/c", "123")
+    assert not files.remove("/var/b") and files.used()["/var"] == before - 4 + 3
+    files.remove("/var/a")
+    assert files.used()["/var"] == before - 5 + 3 and store.reads == reads
+    files.recount()
+    assert files.used()["/var"] == before - 5 + 3
+
+
 def test_a_disk_is_full_at_its_size(files: Files, machine: Machine) -> None:
     machine.disks[1].base = 2 * GIB - 5
+    files.recount()
     assert not files.full("/var/lib")
     files.write("/var/x", "12345")
     assert files.full("/var/lib") and files.full("/var") and not files.full("/variety")
