@@ -107,7 +107,8 @@ class Run:
 
         A run in which nothing was sent or played yet starts anew, whatever it was to be.
 
-        Raises RoleAgentError where the directory cannot be made or written.
+        Raises ConfigError where the folder holds files of another origin that a run would write over, and
+        RoleAgentError where the directory cannot be made or written.
         """
         refuse_links(path)
         for url in (config.limits.base_url, config.model, *config.models.model_dump().values()):
@@ -115,6 +116,7 @@ class Run:
         safe = RunConfig.model_validate(clean(config.model_dump()))
         saved = path / "config.toml"
         try:
+            _refuse_foreign(path)
             path.mkdir(parents=True, exist_ok=True)
             lock = _take_lock(path)
         except OSError as error:
@@ -199,6 +201,30 @@ def refuse_links(path: Path) -> None:
                     )
             if folder == path:
                 break  # only the index has folders that we write into
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raises ConfigError where a run begun at `path` would write over what no run wrote: a folder of the
+    user's own may hold settings as config.toml and tasks as tasks.jsonl.
+    """
+    if (path / "lock").exists():  # every run has one from its first moment on
+        return
+    if inside := run_names(path):
+        raise ConfigError(f"{path} is a folder of runs ({inside[-1]}, …); name a folder in it for this run")
+    tables = [name for name in (f"{table}.jsonl" for table in _TABLES) if (path / name).exists()]
+    if (path / "config.toml").exists() and any(_holds_records(path / name) for name in tables):
+        return  # a run that was copied without its lock
+    known = ("config.toml", *tables, "report.md", "report.json", "report.html")
+    if theirs := [name for name in known if (path / name).exists()]:
+        raise ConfigError(
+            f"{path} is no run, but holds files that a run would write over ({', '.join(theirs)}); "
+            "name another folder for the run"
+        )
+
+
+def _holds_records(table: Path) -> bool:
+    with table.open("rb") as file:
+        return file.read(5) == b'{"v":'
 
 
 def _take_lock(path: Path) -> IO[str]:

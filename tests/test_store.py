@@ -247,6 +247,34 @@ def test_a_start_that_failed_keeps_no_name(tmp_path: Path) -> None:
         Run.create(tmp_path / "r", from_mapping({"model": "openai/y"}))
 
 
+@pytest.mark.parametrize("theirs", ["config.toml", "tasks.jsonl", "report.md", "report.html"])
+def test_a_folder_of_the_users_own_is_not_written_over(tmp_path: Path, theirs: str) -> None:
+    """A start that failed is begun anew: what is in a folder that is no run must not go with it."""
+    (tmp_path / theirs).write_text('{"env": "toy"}\n')
+    (tmp_path / "config.toml").write_text('model = "fake"\n')
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=f"is no run, but holds .*{theirs}.*; name another folder"):
+            Run.create(tmp_path, RunConfig())
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+def test_a_folder_of_runs_becomes_no_run(tmp_path: Path) -> None:
+    Run.create(tmp_path / "r", RunConfig()).close()
+    with pytest.raises(ConfigError, match=r"is a folder of runs \(r, …\)"):
+        Run.create(tmp_path, RunConfig())
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_run_that_was_copied_without_its_lock_goes_on(tmp_path: Path) -> None:
+    with Run.create(tmp_path, RunConfig()) as run:
+        run.record("start", "start", {})
+        run.dispatched.put(Event("c", "call", {}))
+    (tmp_path / "lock").unlink()
+    with Run.create(tmp_path, RunConfig()) as run:
+        assert run.status == "interrupted"
+
+
 @pytest.mark.parametrize("name", ["calls.jsonl", "lock", "config.toml.part", "memory", "memory/modes.lance"])
 def test_a_run_with_a_link_is_refused_by_name(name: str, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
