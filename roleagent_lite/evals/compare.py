@@ -280,6 +280,8 @@ def _warnings(sides: Sequence[Side], common: Sequence[str], other: Sequence[str]
         out.append(f"step limits differ on {len(differing)} tasks (task {differing[0]}: {shown})")
     played = [s for s in sides if s.models or s.result.model]  # random and oracle play without a model
     _unequal(out, "models differ", {s.name: ", ".join(s.models) or s.result.model for s in played})
+    _unequal(out, "servers differ", {s.name: s.server or "the provider's own" for s in played})
+    _unequal(out, "reply limits differ", {s.name: f"{s.max_tokens} tokens" for s in played})
     _unequal(out, "temperatures differ", {s.name: _plain(s.result.temperature) for s in sides})
     _unequal(out, "budgets differ", {s.name: s.result.budget or "not said" for s in sides})
     repeated = {s.name: str(max(map(len, s.result.scores.values()), default=0)) for s in sides}

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from roleagent_lite.config import RunConfig
 from roleagent_lite.errors import ConfigError, nearest
+from roleagent_lite.lm.address import shown
 from roleagent_lite.store import Run, find_run
 from roleagent_lite.types import Result, Task, Trajectory
 
@@ -18,7 +20,7 @@ from roleagent_lite.types import Result, Task, Trajectory
 class Side:
     """One system of one run. `name` tells it apart in a comparison; step limits by task id; `models`: every
     model that played its episodes; `prompt_set`: "" = the run does not say; `tasks_hash`: of the task
-    files."""
+    files; `server`: where its model answers, "" = the provider's own; `max_tokens` of a reply."""
 
     name: str
     run_dir: Path
@@ -28,6 +30,8 @@ class Side:
     models: tuple[str, ...]
     prompt_set: str
     tasks_hash: str
+    server: str = ""
+    max_tokens: int = 0
 
 
 def sides_of(spec: str | Path, runs: Path = Path("runs"), *, alone: bool = False) -> list[Side]:
@@ -88,7 +92,17 @@ def _side(run: Run, result: Result) -> Side:
         models=models,
         prompt_set=next(iter(sets)) if len(sets) == 1 else "",
         tasks_hash=str(start.data.get("tasks_hash", "")) if start is not None else "",
+        server=_server(run.config),
+        max_tokens=run.config.limits.max_tokens,
     )
+
+
+def _server(config: RunConfig) -> str:
+    """The address in the agent's model string, else that of all models, without what is secret in it."""
+    name, at, rest = config.model_for("agent").partition("@http")
+    if not at:
+        rest = name.removeprefix("http") if name.startswith(("http://", "https://")) else ""
+    return shown("http" + rest if rest else config.limits.base_url or "")
 
 
 def _played(run: Run, result: Result) -> list[Trajectory]:

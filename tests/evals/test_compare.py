@@ -145,6 +145,18 @@ def test_step_limits_that_differ_are_warned_of(tmp_path: Path) -> None:
     )
 
 
+def test_servers_and_reply_limits_that_differ_are_warned_of(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    told(tmp_path, "r", Told("a", first(3)), Told("b", first(3)))
+    sides = [*sides_of("r:a", tmp_path), *sides_of("r:b", tmp_path)]
+    assert (sides[0].server, sides[0].max_tokens) == ("", 1024)
+    sides[1] = replace(sides[1], server="http://127.0.0.1:8000/v1", max_tokens=256)
+    said = compare_sides(sides).warnings
+    assert "servers differ: r:a the provider's own, r:b http://127.0.0.1:8000/v1" in said
+    assert "reply limits differ: r:a 1024 tokens, r:b 256 tokens" in said
+
+
 def test_tasks_of_one_id_and_another_content_are_left_out(tmp_path: Path) -> None:
     told(tmp_path, "one", Told("a", first(3)))
     told(tmp_path, "two", Told("b", first(3)), file="u.jsonl", params={"goal": "Leave, {}."})

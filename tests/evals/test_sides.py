@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from roleagent_lite.config import from_mapping
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.evals.sides import sides_of
 from roleagent_lite.store import Run
-from roleagent_lite.types import Result
+from roleagent_lite.types import Result, Usage
 from tests.evals.make import LOST, SOLVED, Told, told
 from tests.report import make
 
@@ -26,6 +28,25 @@ def test_a_system_of_a_run_with_its_tasks_limits_and_models(tmp_path: Path) -> N
     assert side.tasks["t1"].goal == "Get out, 1." and side.limits["t1"] == 9 and side.models == ("told",)
     assert side.prompt_set.startswith("good") and side.tasks_hash
     assert sides_of(f"{path}:good", Path("elsewhere"))[0].name == "two:good"
+
+
+@pytest.mark.parametrize(
+    ("settings", "server"),
+    [
+        ({"model": "m@http://u:secret@127.0.0.1:8000/v1"}, "http://127.0.0.1:8000/v1"),
+        ({"model": "https://host/v1?key=x"}, "https://host/v1"),
+        ({"model": "m", "limits": {"base_url": "http://127.0.0.1:9/v1"}}, "http://127.0.0.1:9/v1"),
+        ({"model": "openai/gpt-5-mini"}, ""),
+    ],
+)
+def test_the_server_is_told_without_what_is_secret(
+    settings: dict[str, Any], server: str, tmp_path: Path
+) -> None:
+    with make.new_run(tmp_path / "r", from_mapping({"tasks": "t", **settings})) as run:
+        make.play(run, make.episode(make.task(1), make.SEED))
+        run.results.put(Result("s", "a", {"test1": (1.0,)}, 1.0, 0.2, 1.0, 1, Usage(0, 0, 0, 0, 0.0)))
+    (side,) = sides_of(tmp_path / "r")
+    assert side.server == server
 
 
 def test_a_systems_name_may_hold_a_colon(tmp_path: Path) -> None:
