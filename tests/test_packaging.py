@@ -18,7 +18,7 @@ from roleagent_lite.content import ROOMS
 ROOT = Path(__file__).resolve().parent.parent
 HEAVY = (
     "dspy", "litellm", "openai", "anthropic", "lancedb", "pyarrow", "scipy", "statsmodels", "gepa", "aiohttp",
-    "xllamacpp", "torch", "transformers", "peft", "unsloth", "tokenizers", "jinja2",
+    "xllamacpp", "torch", "transformers", "peft", "unsloth", "tokenizers", "jinja2", "bashkit",
 )  # fmt: skip
 
 
