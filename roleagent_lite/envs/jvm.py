@@ -37,7 +37,7 @@ class Engine:
     """A simulator that comes as a Python package with a jar: how it is named, installed and started.
 
     package: as it is imported; jar: file in it; entry: the Java class of a simulator; heap: as `-Xmx` takes
-    it; extra: ours that installs it.
+    it; extra: ours that installs it; options: more for the machine.
     """
 
     package: str
@@ -45,6 +45,7 @@ class Engine:
     entry: str
     heap: str
     extra: str
+    options: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -124,9 +125,9 @@ def _launch(engine: Engine) -> _Machine:
     from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path
 
     classes = os.pathsep.join((str(find_jar_path()), str(jar)))
-    command = [java(), f"-Xmx{engine.heap}", "-XX:+UseSerialGC", "-cp", classes, "py4j.GatewayServer"]
+    command = [java(), f"-Xmx{engine.heap}", "-XX:+UseSerialGC", *engine.options, "-cp", classes]
     process = subprocess.Popen(
-        [*command, "--die-on-broken-pipe", "--enable-auth", "0"],
+        [*command, "py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"],
         cwd=jar.parent,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -204,10 +205,14 @@ class Simulator:
         self.object = self.keep(self._guarded("a new simulator", self._make))
 
     def _make(self) -> Any:
-        entry = self._machine.gateway.jvm
-        for part in self._engine.entry.split("."):
-            entry = getattr(entry, part)
-        return entry()
+        return self.named(self._engine.entry)()
+
+    def named(self, path: str) -> Any:
+        """A Java class by its full name, for what is static in it."""
+        found = self._machine.gateway.jvm
+        for part in path.split("."):
+            found = getattr(found, part)
+        return found
 
     def _guarded(self, what: str, call: Any, *arguments: Any) -> Any:
         if self._machine.owner != os.getpid():
@@ -237,11 +242,11 @@ class Simulator:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """What a method of the simulator returns: a text, number, truth, or an object (see `keep`)."""
-        return self._guarded(method, getattr(self.object, method), *arguments)
+        return self.of(self.object, method, *arguments)
 
-    def of(self, thing: Any, method: str) -> Any:
-        """What a method without arguments of another Java object returns."""
-        return self._guarded(method, getattr(thing, method))
+    def of(self, thing: Any, method: str, *arguments: Any) -> Any:
+        """What a method of another Java object, or a static one of a class, returns."""
+        return self._guarded(method, lambda: getattr(thing, method)(*arguments))
 
     def texts(self, method: str) -> list[str]:
         """A Java list of texts that a method returns: in one piece, for each entry would be a call."""

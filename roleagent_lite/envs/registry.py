@@ -102,6 +102,12 @@ def _shell() -> EnvSpec:
     return EnvSpec("shell", env.Shell, env.limit, 4, env.VOCABULARY, facts=True, snapshots=True, blocking=True)
 
 
+def _scienceworld() -> EnvSpec:
+    from roleagent_lite.envs import scienceworld as sw
+
+    return EnvSpec("scienceworld", sw.ScienceWorld, sw.limit, 2, sw.VOCABULARY, facts=True, blocking=True)
+
+
 def _textworld_express() -> EnvSpec:
     from roleagent_lite.envs import textworld_express as twx
 
@@ -123,6 +129,7 @@ _OWN: Mapping[str, Callable[[], EnvSpec]] = {
     "search": _search,
     "shell": _shell,
     "tools": _tools,
+    "scienceworld": _scienceworld,
     "textworld-express": _textworld_express,
 }
 _FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {  # what follows the colon is theirs
