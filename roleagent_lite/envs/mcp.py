@@ -250,7 +250,7 @@ class Tools:
         return Transition(self.observe(), 0.0, False, valid)
 
     def score(self) -> float:
-        """1.0 where the answer equals a golden one (but for case, punctuation, articles, blanks), else 0.0."""
+        """1.0 where the answer equals a golden one but for case, punctuation and articles, else 0.0."""
         return self._score
 
     def walkthrough(self) -> list[str]:

@@ -31,6 +31,14 @@ def flag(task: Task, key: str, default: bool = False) -> bool:
     return value
 
 
+def text(task: Task, key: str) -> str:
+    """A text that is not empty."""
+    value = task.params.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise _refused(task, key, "a text")
+    return value
+
+
 def choice(task: Task, key: str, known: Sequence[str], default: str | None = None) -> str:
     """One of `known`; the nearest is named where it is none."""
     value = task.params.get(key, default)

@@ -122,6 +122,15 @@ def _mcp(name: str) -> EnvSpec:
     return EnvSpec(name, partial(mcp.Tools, name), mcp.limit, 4, mcp.VOCABULARY, blocking=True)
 
 
+def _appworld(name: str = "appworld") -> EnvSpec:
+    from roleagent_lite.envs import appworld
+
+    return EnvSpec(
+        name, partial(appworld.AppWorld, name), appworld.limit, 4, appworld.VOCABULARY, blocking=True,
+        row=partial(appworld.row, name),
+    )  # fmt: skip
+
+
 _OWN: Mapping[str, Callable[[], EnvSpec]] = {
     "household": _household,
     "household:alfworld": _alfworld,
@@ -131,8 +140,10 @@ _OWN: Mapping[str, Callable[[], EnvSpec]] = {
     "tools": _tools,
     "scienceworld": _scienceworld,
     "textworld-express": _textworld_express,
+    "appworld": _appworld,
 }
 _FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {  # what follows the colon is theirs
+    "appworld:": _appworld,
     "gym:": _gym,
     "mcp:": _mcp,
     "webshop:": _webshop,

@@ -51,6 +51,13 @@ def test_a_choice_names_the_nearest() -> None:
         params.choice(task(c=7), "c", ("boil", "melt"))
 
 
+@pytest.mark.parametrize("value", [1, "", " ", None, ["x"]])
+def test_no_text(value: Any) -> None:
+    assert params.text(task(t="x"), "t") == "x"
+    with pytest.raises(ConfigError, match="must be a text, found"):
+        params.text(task(t=value), "t")
+
+
 @pytest.mark.parametrize("value", ["x", [1], {"a": 1}])
 def test_no_texts(value: Any) -> None:
     with pytest.raises(ConfigError, match="a list of texts"):
