@@ -55,10 +55,10 @@ def passes(scores: Scores, temperature: float | None, ks: Sequence[int]) -> tupl
     computed, unless k is 1. Raises ValueError for a k under 1.
     """
     rows = known(scores)
-    return tuple(_over(rows, temperature, k) for k in ks)
+    return tuple(_over(rows, len(scores), temperature, k) for k in ks)
 
 
-def _over(rows: dict[str, list[float]], temperature: float | None, k: int) -> PassK:
+def _over(rows: dict[str, list[float]], played: int, temperature: float | None, k: int) -> PassK:
     if k < 1:
         raise ValueError(f"k = {k}: at least 1 is needed")
     if k > 1 and not temperature:
@@ -72,6 +72,6 @@ def _over(rows: dict[str, list[float]], temperature: float | None, k: int) -> Pa
     some = math.fsum(pass_at_k(n, c, k) or 0.0 for n, c in enough) / len(enough)
     every = math.fsum(pass_hat_k(n, c, k) or 0.0 for n, c in enough) / len(enough)
     words = f"pass@{k} {some:.4f}, pass^{k} {every:.4f} over {len(enough)} tasks"
-    if short := len(rows) - len(enough):
+    if short := played - len(enough):  # tasks without any scored sample among them
         words += f" ({short} with fewer than {k} samples left out)"
     return PassK(k, some, every, len(enough), words)

@@ -48,6 +48,8 @@ def test_over_tasks_and_what_is_left_out() -> None:
     assert found[1].words == (
         "pass@2 0.7500, pass^2 0.5000 over 2 tasks (1 with fewer than 2 samples left out)"
     )
+    (broken,) = passes({"a": (1.0, 0.0), "b": (None, None), "c": (1.0, None)}, 0.9, [2])
+    assert broken.words.endswith("over 1 tasks (2 with fewer than 2 samples left out)"), "no sample is fewer"
 
 
 @pytest.mark.parametrize(("temperature", "words"), [(0.0, "temperature 0"), (None, "an unknown temperature")])
