@@ -1,14 +1,15 @@
 """The shell Environment: a machine on which something is broken; find it, mend it, report it.
 
-A task's `params`: `type` (the fault family), `difficulty` easy, medium (default) or hard, `max_steps`; its
-`seed` draws all else. An action is one command line for a bash in a sandbox, or `report CAUSE CULPRIT`, which
-ends the episode. Score: 0.5 while every service serves, and with the report 0.3 for the right cause, 0.2 for
-its culprit; rewards are its changes.
+A task's `params`: `type` (the fault family; drawn from the seed where it is left out), `difficulty` easy,
+medium (default) or hard, `max_steps`; its `seed` draws all else. An action is one command line for a bash in a
+sandbox, or `report CAUSE CULPRIT`, which ends the episode. Score: 0.5 while every service serves, and with the
+report 0.3 for the right cause, 0.2 for its culprit; rewards are its changes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.types import Observation, Task, Transition
 
 STEPS = 30
+GOAL = "Find what is broken on this machine, mend it, and report it."
 MENDED, CAUSE, CULPRIT = 0.5, 0.3, 0.2
 MOST_SHOWN = 4000  # characters of one answer
 HEAD = 2800  # of them, those from its beginning
@@ -58,7 +60,12 @@ def limit(task: Task) -> int:
     return own
 
 
-def _chosen(task: Task, key: str, known: Mapping[str, object], default: str | None) -> str:
+def drawn_family(seed: int) -> str:
+    """The family of a task that names none."""
+    return random.Random(f"family {seed}").choice(list(faults.FAMILIES))
+
+
+def _chosen(task: Task, key: str, known: Mapping[str, object], default: str) -> str:
     value = task.params.get(key, default)
     if not isinstance(value, str) or value not in known:
         raise ConfigError(f"task {task.id}: params.{key} is {value!r:.60}{nearest(str(value), known)}")
@@ -117,7 +124,7 @@ class Shell:
     """An Environment with `facts`, `snapshot`, `restore` and a plan (`walkthrough`)."""
 
     def __init__(self, task: Task) -> None:
-        family = _chosen(task, "type", faults.FAMILIES, None)
+        family = _chosen(task, "type", faults.FAMILIES, drawn_family(task.seed))
         difficulty = _chosen(task, "difficulty", herrings.COUNT, "medium")
         drawn = world.draw(task.seed)
         self._sandbox = Sandbox(drawn.machine, drawn.files, drawn.modes)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from roleagent_lite.envs import registry
-from roleagent_lite.envs.checker import check
+from roleagent_lite.envs.checker import check, seed_ignored
 from roleagent_lite.envs.shell import faults
 from roleagent_lite.envs.shell.env import MOST_SHOWN, Shell, clipped, limit, ticket
 from roleagent_lite.envs.shell.faults import CULPRIT, FAMILIES
@@ -59,6 +59,15 @@ def play(env: Shell, actions: list[str]) -> list[tuple[str, str | None, float, b
         came = env.step(action)
         seen.append((came.observation.text, came.observation.state_key, came.reward, came.done, came.valid))
     return seen
+
+
+def test_a_task_without_a_family_gets_one_from_its_seed() -> None:
+    families = {Shell(Task("t", "shell", "g", seed)).broken.family for seed in range(25)}
+    assert len(families) > 6
+    spec = registry.spec("shell")
+    tasks = [Task(f"seed-{seed}", "shell", spec.goal, seed) for seed in range(3)]
+    assert check(spec.make, tasks[0], other=tasks[1]) == [] == seed_ignored(spec.make, tasks)
+    assert spec.goal.startswith("Find what is broken")
 
 
 def test_the_checker_finds_nothing() -> None:
@@ -296,7 +305,7 @@ def test_what_is_no_line_is_refused(line: str) -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({}, "params.type is None"),
+        ({"type": None}, "params.type is None"),
         ({"type": "bad_confg"}, "did you mean 'bad_config'"),
         ({"type": 3}, "params.type is 3"),
         ({"type": "bad_config", "difficulty": "hrd"}, "did you mean 'hard'"),

@@ -123,11 +123,11 @@ async def test_a_search_goes_back_and_finds_what_was() -> None:
     assert outcome is not None and outcome.kind == "solved"
 
 
-def test_tsk_03_a_task_without_a_family_is_refused_with_its_id(tmp_path: Path) -> None:
+def test_tsk_03_a_task_of_no_known_family_is_refused_with_its_id(tmp_path: Path) -> None:
     file = tmp_path / "t.jsonl"
     rows = [
         {"id": "one", "env": "shell", "goal": "g", "seed": 1, "params": {"type": "disk_full"}},
-        {"id": "two", "env": "shell", "goal": "g", "params": {"difficulty": "easy"}},
+        {"id": "two", "env": "shell", "goal": "g", "params": {"type": None}},
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     good, bad = load_tasks(file)
