@@ -99,7 +99,9 @@ def _tools() -> EnvSpec:
 def _shell() -> EnvSpec:
     from roleagent_lite.envs.shell import env
 
-    return EnvSpec("shell", env.Shell, env.limit, 4, env.VOCABULARY, facts=True, snapshots=True, blocking=True)
+    return EnvSpec(
+        "shell", env.Shell, env.limit, 4, env.VOCABULARY, True, True, goal=env.GOAL, blocking=True
+    )  # fmt: skip
 
 
 def _scienceworld() -> EnvSpec:

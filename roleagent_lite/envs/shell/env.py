@@ -1,9 +1,9 @@
 """The shell Environment: a machine on which something is broken; find it, mend it, report it.
 
 A task's `params`: `type` (the fault family; drawn from the seed where it is left out), `difficulty` easy,
-medium (default) or hard, `max_steps`; its `seed` draws all else. An action is one command line for a bash in a
-sandbox, or `report CAUSE CULPRIT`, which ends the episode. Score: 0.5 while every service serves, and with the
-report 0.3 for the right cause, 0.2 for its culprit; rewards are its changes.
+medium (default) or hard, `max_steps`; its `seed` draws all else. An action is one command line for a bash in
+a sandbox, or `report CAUSE CULPRIT`, which ends the episode. Score: 0.5 while every service serves, and with
+the report 0.3 for the right cause, 0.2 for its culprit; rewards are its changes.
 """
 
 from __future__ import annotations
