@@ -43,6 +43,8 @@ def _guard(trial: _Trial, what: str, call: Callable[[], Any]) -> Any:
         raise
     except EnvironmentFault as error:
         trial.problems.append(f"{what}: {error}")
+    except SystemExit as error:  # would end the check, with the code of a good one if it is 0
+        trial.problems.append(f"{what} raised SystemExit({error.code!r})"[:200])
     except Exception as error:  # noqa: BLE001  # border: a stranger's environment
         trial.problems.append(f"{what} raised {type(error).__name__}: {str(error)[:200]}")
     return None

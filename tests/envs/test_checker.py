@@ -36,6 +36,15 @@ class Good:
         return float(self.at == 3)
 
 
+class Leaves(Good):
+    def step(self, action: str) -> Any:
+        raise SystemExit(0)
+
+
+def test_an_environment_that_ends_the_process_is_a_problem_not_a_pass() -> None:
+    assert any("raised SystemExit(0)" in p for p in problems(Leaves))
+
+
 def problems(factory: Callable[[Task], Any], **options: Any) -> list[str]:
     return check(factory, TASK, **options)
 
