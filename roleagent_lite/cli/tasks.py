@@ -38,6 +38,7 @@ def describe(name: str) -> dict[str, Any]:
 
 def check(name: str, play: bool) -> dict[str, Any]:
     """`describe` plus `problems`: what the environments' checker says, one entry a distinct complaint."""
+    from roleagent_lite.errors import ConfigError
     from roleagent_lite.tasksets import load_tasks
 
     found = describe(name)
@@ -51,7 +52,12 @@ def check(name: str, play: bool) -> dict[str, Any]:
             if tried[task.env] >= 5:  # the same class again would say the same
                 continue
             tried[task.env] += 1
-            problems += [f"task {task.id}: {p}" for p in check_env(registry.spec(task.env).make, task)]
+            spec = registry.spec(task.env)
+            try:
+                spec.max_steps(task)
+            except ConfigError as error:  # would end a run before its first episode
+                problems.append(f"task {task.id}: {error}")
+            problems += [f"task {task.id}: {p}" for p in check_env(spec.make, task)]
     return {**found, "problems": problems}
 
 

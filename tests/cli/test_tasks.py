@@ -42,6 +42,18 @@ def test_check_plays_the_environment(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "no problems found" in capsys.readouterr().out
 
 
+def test_check_names_a_step_limit_that_a_run_would_refuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = 'from tests.toy import Toy\n\n\nclass Wordy(Toy):\n    max_steps = "6"\n'
+    (tmp_path / "wordy_world.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    row = {"env": "wordy_world:Wordy", "goal": "get out", "split": "train"}
+    (tmp_path / "t.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    found = tasks.check(str(tmp_path / "t.jsonl"), play=True)["problems"]
+    assert any("max_steps must be a positive whole number, found '6'" in p for p in found)
+
+
 def test_tsk_03_bad_rows_are_named(tmp_path: Path) -> None:
     file = tmp_path / "t.jsonl"
     file.write_text('{"env":"a","goal":"b"}\n\n[]\n\n{"env":"a"}\n')
