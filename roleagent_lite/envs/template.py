@@ -7,6 +7,7 @@ state keys and failure modes, so that every part of the protocol is seen once.
 from __future__ import annotations
 
 import keyword
+import sys
 from pathlib import Path
 
 from roleagent_lite.errors import ConfigError
@@ -115,6 +116,8 @@ def names(given: str) -> tuple[str, str]:
     module = "_".join(part for part in words.split("_") if part)
     if not module.isidentifier() or keyword.iskeyword(module) or not module.isascii():
         raise ConfigError(f"'{given}' cannot name a Python module; use letters, digits and _, a letter first")
+    if module in sys.stdlib_module_names:  # the file would hide Python's own from every program in the folder
+        raise ConfigError(f"'{given}' is the name of a module of Python's own; choose another")
     return module, "".join(part.capitalize() for part in module.split("_"))
 
 

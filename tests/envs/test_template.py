@@ -31,6 +31,12 @@ def test_names_that_no_module_can_have(given: str) -> None:
         names(given)
 
 
+@pytest.mark.parametrize("given", ["json", "Random", "typing"])
+def test_a_name_of_pythons_own_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match="a module of Python's own"):
+        names(given)
+
+
 def test_its_own_test_passes_and_the_checker_is_content(tmp_path: Path) -> None:
     env, test = write("wine-cellar", tmp_path)
     assert (env.name, test.name) == ("wine_cellar.py", "test_wine_cellar.py")
