@@ -58,6 +58,12 @@ def spend_table(facts: Facts) -> str:
     )
 
 
+def _ended(stopped: str) -> str:
+    """How a session ended, in words; what Python calls an interrupt says nothing to a reader."""
+    kind = stopped.partition(":")[0]
+    return "interrupted" if kind in ("CancelledError", "KeyboardInterrupt") else stopped
+
+
 def time_words(facts: Facts, spend: list[Spend]) -> str:
     """Seconds that models took, and each session's length, calls and answers from the record."""
     lines = [
@@ -72,7 +78,7 @@ def time_words(facts: Facts, spend: list[Spend]) -> str:
                 duration(float(seconds) if seconds is not None else None),
                 str(one.get("calls", "unknown")),
                 str(one.get("replayed", "unknown")),
-                plain(str(one.get("stopped") or "finished")),
+                plain(_ended(str(one.get("stopped") or "finished"))),
             ]
         )
     if rows:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from roleagent_lite.config import from_mapping
 from roleagent_lite.report import means
 from roleagent_lite.report.gather import Spend, gather
@@ -40,6 +42,14 @@ def test_sessions_tell_what_came_from_the_record(tmp_path: Path) -> None:
     text = means.time_words(facts, facts.spend)
     assert "| 1 | 1 min 15 s | 4 | 0 | finished |" in text
     assert "| 2 | unknown | 0 | 4 | cost cap |" in text
+
+
+@pytest.mark.parametrize("raised", ["CancelledError: ", "KeyboardInterrupt: "])
+def test_an_interrupted_session_is_called_so(tmp_path: Path, raised: str) -> None:
+    with make.whole_run(tmp_path / "r") as run:
+        run.record("session/2", "session", {"seconds": 5.0, "calls": 0, "replayed": 4, "stopped": raised})
+        facts = gather(run)
+    assert "| 2 | 5 s | 0 | 4 | interrupted |" in means.time_words(facts, facts.spend)
 
 
 def test_only_the_default_model_gets_the_plain_words(tmp_path: Path) -> None:
