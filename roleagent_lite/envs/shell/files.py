@@ -16,6 +16,7 @@ from roleagent_lite.envs.shell.machine import Disk, Machine
 
 HIDDEN = ("/bin", "/usr/bin", "/dev", "/proc", "/sys")  # the sandbox's own
 _BLOCK = 4096
+MOST_TEXT = 256 * 1024  # bytes; no file that a service reads is so long
 _SMALL = 512  # bytes; nothing smaller stands for a large file
 
 
@@ -76,8 +77,9 @@ class Files:
             return None
 
     def text(self, path: str) -> str | None:
+        """The content as text, its first MOST_TEXT bytes; None where there is no such file."""
         found = self.raw(path)
-        return None if found is None else found.decode("utf-8", "replace")
+        return None if found is None else found[:MOST_TEXT].decode("utf-8", "replace")
 
     def write(self, path: str, text: str) -> None:
         parent = posixpath.dirname(path)

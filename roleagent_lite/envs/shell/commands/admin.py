@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import uuid
+from collections import Counter
 
 from roleagent_lite.envs.shell.commands.call import Call, Said, read
 from roleagent_lite.envs.shell.commands.units import sync
@@ -153,7 +154,7 @@ def _broken_rule(call: Call, service: Service, text: str) -> str | None:
             return f"no such column: {table}.{column}"
         place = rows[0].index(column)
         values = [row[place] if place < len(row) else "" for row in rows[1:]]
-        twins = sorted({value for value in values if values.count(value) > 1})
+        twins = sorted(value for value, number in Counter(values).items() if number > 1)
         if twins:
             where = f"{table}.{column} ({service.data}/tables/{table}.csv)"
             return f"CREATE UNIQUE INDEX failed: duplicate value '{twins[0]}' in {where}"
