@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -160,8 +161,16 @@ def _machine(engine: Engine) -> _Machine:
     with _lock:
         machine = _machines.get(engine)
         if machine is None or not machine.alive():
+            if machine is not None:
+                machine.end()  # dead, but for its pipes
             machine = _machines[engine] = _launch(engine)
         return machine
+
+
+def processes() -> list[int]:
+    """Ids of the Java processes that run for this one."""
+    with _lock:
+        return [machine.process.pid for machine in _machines.values() if machine.alive()]
 
 
 def close_all() -> None:
@@ -174,6 +183,7 @@ def close_all() -> None:
 
 
 _inherited: list[_Machine] = []
+after_fork: list[Callable[[], None]] = []  # what else is to be made anew in a forked child (locks)
 
 
 def _forked() -> None:
@@ -187,6 +197,8 @@ def _forked() -> None:
         for connection in machine.gateway._gateway_client.deque:
             with contextlib.suppress(OSError):
                 os.close(connection.socket.detach())
+    for renew in after_fork:
+        renew()
 
 
 atexit.register(close_all)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from roleagent_lite.envs import params
-from roleagent_lite.envs.jvm import Engine, Simulator
+from roleagent_lite.envs.jvm import Engine, Simulator, after_fork
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.types import Observation, Task, Transition
 
@@ -66,6 +66,14 @@ _DEGREES = re.compile(r'("temperatureC":-?\d+)\.\d+(?:E-?\d+)?')
 _CHOICE = re.compile(r"^(\d+):", re.M)
 
 _turn = threading.RLock()
+
+
+def _renew() -> None:
+    global _turn
+    _turn = threading.RLock()
+
+
+after_fork.append(_renew)
 
 
 class World:
@@ -202,7 +210,7 @@ class ScienceWorld:
         if _resets(action):
             seen = Observation(REFUSED, self._seen.admissible, self._seen.state_key, self._seen.open)
             return Transition(seen, 0.0, False, valid=False)
-        text, score, over = self._world.step(action)
+        text, score, over = self._world.step(action.strip().removesuffix("."))  # it knows no full stops
         self._total = min(1.0, max(0.0, score / 100))
         self._done = over or score < 0 or score >= 100
         self._seen = self._read(text)

@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import Any
 
 from roleagent_lite.envs import params
-from roleagent_lite.envs.jvm import Engine, Simulator
+from roleagent_lite.envs.jvm import Engine, Simulator, after_fork
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.types import Observation, Task, Transition
 
@@ -76,6 +76,15 @@ def _options(task: Task) -> str:
 
 _turn = threading.RLock()
 _last: dict[str, object] = {}  # shared game -> who touched it last
+
+
+def _renew() -> None:
+    global _turn
+    _turn = threading.RLock()
+    _last.clear()
+
+
+after_fork.append(_renew)
 
 
 @contextmanager

@@ -38,6 +38,7 @@ def test_simulators_of_one_engine_share_a_machine_and_nothing_else() -> None:
         "validActions": 0
     }
     assert "coin" in one.texts("getGameNames")
+    assert one._machine.process.pid in jvm.processes()
     one.close()
     one.close()
     with pytest.raises(EnvironmentFault, match="stepJSON"):
@@ -71,7 +72,6 @@ def test_a_machine_that_died_is_one_fault_and_the_next_episode_has_another() -> 
     assert again._machine is not simulator._machine
     assert json.loads(again.call("stepJSON", "look around"))["look"]
     again.close()
-    simulator._machine.end()  # its pipes
 
 
 @here
@@ -86,7 +86,8 @@ def test_nobody_without_the_token_may_talk_to_it() -> None:
 
 FORK = """
 import os, sys
-from roleagent_lite.envs import jvm
+from roleagent_lite.envs import jvm, scienceworld, textworld_express as twx
+twx._turn.acquire(); scienceworld._turn.acquire()  # as another thread might
 from roleagent_lite.errors import EnvironmentFault
 from tests.envs.test_jvm import begun
 old = begun()
@@ -99,6 +100,9 @@ if child == 0:
         print(error)
     old.close()
     new = begun()
+    import threading
+    def free(): print(twx._turn.acquire(timeout=1), scienceworld._turn.acquire(timeout=1))
+    other = threading.Thread(target=free); other.start(); other.join()
     print("child", "look" in new.call("stepJSON", "look around"), new._machine is not old._machine)
     sys.stdout.flush()
     jvm.close_all()
@@ -121,7 +125,7 @@ def test_a_fork_is_one_fault_in_the_child_and_nothing_in_the_parent() -> None:
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0].startswith("this textworld_express episode was begun before a fork")
-    assert said[1:] == ["child True True", "0", "parent True"]
+    assert said[1:] == ["True True", "child True True", "0", "parent True"]
 
 
 @here
