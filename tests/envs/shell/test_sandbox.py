@@ -15,7 +15,7 @@ import pytest
 from roleagent_lite.envs.shell import sandbox as module
 from roleagent_lite.envs.shell.commands.call import Call, Said
 from roleagent_lite.envs.shell.machine import Machine
-from roleagent_lite.envs.shell.sandbox import COMMANDS, MOST_CALLS, Result, Sandbox
+from roleagent_lite.envs.shell.sandbox import COMMANDS, LIMITS, MOST_CALLS, Result, Sandbox
 from roleagent_lite.envs.shell.world import draw
 from roleagent_lite.errors import MissingExtra
 
@@ -283,6 +283,7 @@ def test_what_would_never_end_ends(box: Sandbox, line: str) -> None:
     came = box.run(line)
     assert came.undone or len(all_of(came)) < 2_000_000
     if came.undone:
+        assert came == Result("", "", 1, LIMITS)
         assert box.run("ls -R /etc /tmp").out == before
     goes_on(box)
 
@@ -409,6 +410,8 @@ def test_history_shows_what_was_typed(box: Sandbox) -> None:
         "sudo cat /etc/hostname",
         "sudo -u root cat /etc/hostname",
         "less /etc/hostname",
+        "tail -f /etc/hostname",
+        "tail -n 1 -F /etc/hostname",
         "sudo -n cat /etc/hostname",
     ],
 )

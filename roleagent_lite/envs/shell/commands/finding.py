@@ -6,13 +6,15 @@ import fnmatch
 import math
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
+from roleagent_lite.envs.shell.commands import listing
 from roleagent_lite.envs.shell.commands.call import Call, Said, count
-from roleagent_lite.envs.shell.commands.listing import rights
 from roleagent_lite.envs.shell.files import Entry
 from roleagent_lite.envs.shell.stamps import iso
 
+_EXEC = ("cat", "chmod", "chown", "du", "ls", "rm", "stat")
 _SIZES = {"c": 1, "b": 512, "k": 1024, "M": 1024**2, "G": 1024**3, "": 512}
 
 
@@ -64,56 +66,95 @@ _TESTS: dict[str, Callable[[Call, Entry, str], bool]] = {
 }
 
 
-def find(call: Call) -> Said:
-    """Paths, then tests that all must hold (`!` turns one round), then -print, -ls or -delete."""
-    words = list(call.words)
-    tops = []
-    while words and not words[0].startswith(("-", "!", "(")):
-        tops.append(words.pop(0))
-    tests: list[tuple[str, str, bool]] = []
-    least, most, action, turned = 0, 99, "-print", False
+@dataclass(slots=True)
+class _Wanted:
+    """What is looked for, and what becomes of it. tests: (name, value, turned round); command: of -exec."""
+
+    tests: list[tuple[str, str, bool]] = field(default_factory=list)
+    least: int = 0
+    most: int = 99
+    action: str = "-print"
+    command: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def _read(words: list[str]) -> _Wanted:
+    """Tests that all must hold (`!` turns one round), then -print, -print0, -ls, -delete or -exec."""
+    wanted, turned = _Wanted(), False
     while words:
         word = words.pop(0)
         if word in ("!", "-not"):
             turned = True
-        elif word in ("-maxdepth", "-mindepth") and words:
-            most, least = (
-                (count(words.pop(0), 99), least) if word == "-maxdepth" else (most, count(words.pop(0), 0))
-            )
+        elif word == "-maxdepth" and words:
+            wanted.most = count(words.pop(0), 99)
+        elif word == "-mindepth" and words:
+            wanted.least = count(words.pop(0), 0)
         elif word in _TESTS and words:
-            tests.append((word, words.pop(0), turned))
+            wanted.tests.append((word, words.pop(0), turned))
             turned = False
+        elif word == "-exec":
+            end = next((n for n, other in enumerate(words) if other in (";", "+")), len(words))
+            wanted.action, wanted.command = word, tuple(words[:end])
+            del words[: end + 1]
+            if not wanted.command or wanted.command[0] not in _EXEC:
+                wanted.problem = f"-exec takes {', '.join(_EXEC)} here; pipe the paths into xargs for others"
         elif word in ("-print", "-ls", "-delete", "-print0"):
-            action = word
+            wanted.action = word
         elif word not in ("-xdev", "-mount", "-a", "-and", "-depth"):
-            return call.fail(f"'{word[:40]}' is not available here; pipe the paths into xargs")
-    out, errors = "", ""
+            wanted.problem = f"'{word[:40]}' is not available here; pipe the paths into xargs"
+    return wanted
+
+
+def _exec(call: Call, command: tuple[str, ...], path: str) -> Said:
+    words = tuple(word.replace("{}", path) for word in command[1:])
+    if command[0] == "cat":
+        return Said("".join(call.files.text(call.path(word)) or "" for word in words))
+    return listing.COMMANDS[command[0]](replace(call, name=command[0], words=words))
+
+
+def _act(call: Call, wanted: _Wanted, found: Entry, shown: str) -> Said:
+    """What becomes of one that was found."""
+    if wanted.action == "-delete":
+        gone = found.path != "/" and call.files.remove(found.path)
+        return Said() if gone else Said(err=f"find: cannot delete '{shown}'\n", code=1)
+    if wanted.action == "-exec":
+        return _exec(call, wanted.command, shown)
+    if wanted.action == "-ls":
+        then, owner = iso(call.files.modified(found.path)), found.owner.replace(":", " ")
+        return Said(f"{listing.rights(found)} {owner} {found.size} {then} {shown}\n")
+    return Said(shown + ("\0" if wanted.action == "-print0" else "\n"))
+
+
+def _found(call: Call, wanted: _Wanted, top: str) -> Iterator[tuple[Entry, str]]:
+    """Entries at and below a place for which all tests hold, and their paths as they were asked for."""
+    root = call.path(top)
+    entry = call.files.entry(root)
+    assert entry is not None
+    reached = [entry, *(call.files.walk(root) if entry.folder else ())]
+    for one in reached[::-1] if wanted.action == "-delete" else reached:
+        below = one.path[len(root.rstrip("/")) :] if one.path != root else ""
+        if wanted.least <= below.count("/") <= wanted.most and all(
+            _TESTS[name](call, one, text) != turned for name, text, turned in wanted.tests
+        ):
+            yield one, one.path if top.startswith("/") else top.rstrip("/") + below
+
+
+def find(call: Call) -> Said:
+    """Paths, then tests and an action."""
+    words = list(call.words)
+    tops = []
+    while words and not words[0].startswith(("-", "!", "(")):
+        tops.append(words.pop(0))
+    wanted = _read(words)
+    if wanted.problem:
+        return call.fail(wanted.problem)
+    said = []
     for top in tops or ["."]:
-        root = call.path(top)
-        entry = call.files.entry(root)
-        if entry is None:
-            errors += f"find: '{top[:200]}': No such file or directory\n"
+        if call.files.entry(call.path(top)) is None:
+            said.append(Said(err=f"find: '{top[:200]}': No such file or directory\n", code=1))
             continue
-        reached = [entry, *(call.files.walk(root) if entry.folder else ())]
-        for found in reached[::-1] if action == "-delete" else reached:
-            depth = found.path[len(root.rstrip("/")) :].count("/") if found.path != root else 0
-            if least <= depth <= most and all(
-                _TESTS[name](call, found, text) != no for name, text, no in tests
-            ):
-                shown = (
-                    top.rstrip("/") + found.path[len(root.rstrip("/")) :]
-                    if top.startswith(".") or not top.startswith("/")
-                    else found.path
-                )
-                if action == "-delete":
-                    if found.path == "/" or not call.files.remove(found.path):
-                        errors += f"find: cannot delete '{shown}'\n"
-                elif action == "-ls":
-                    then, owner = iso(call.files.modified(found.path)), found.owner.replace(":", " ")
-                    out += f"{rights(found)} {owner} {found.size} {then} {shown}\n"
-                else:
-                    out += shown + ("\0" if action == "-print0" else "\n")
-    return Said(out, errors, 1 if errors else 0)
+        said += [_act(call, wanted, found, shown) for found, shown in _found(call, wanted, top)]
+    return Said("".join(s.out for s in said), "".join(s.err for s in said), int(any(s.code for s in said)))
 
 
 COMMANDS = {"find": find}

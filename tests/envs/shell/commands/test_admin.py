@@ -9,6 +9,7 @@ from roleagent_lite.envs.shell.commands.admin import (
     chronyc,
     date,
     dbctl,
+    editor,
     history,
     hostnamectl,
     identity,
@@ -214,6 +215,7 @@ def test_who_and_where(bench: Bench) -> None:
 
 
 def test_history_and_iso(bench: Bench) -> None:
+    assert "sed -i" in bench.call(editor, "/etc/hosts", name="vi").err
     bench.machine.typed += ["ls", "date"]
     assert bench.out(history, "") == "    1  ls\n    2  date\n"
     assert iso(0) == "1970-01-01 00:00:00"

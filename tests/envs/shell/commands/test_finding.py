@@ -87,5 +87,15 @@ def test_deleting_goes_from_the_bottom_up(desk: Bench) -> None:
 
 def test_what_does_not_go_is_said(desk: Bench) -> None:
     assert desk.call(find, "/nothing").code == 1
-    said = desk.call(find, "/desk -exec rm {} ;")
-    assert said.code == 1 and "xargs" in said.err and desk.files.exists("/desk/a.txt")
+    for line in ("/desk -exec awk {} ;", "/desk -exec", "/desk -newermt x", "/desk ( -name a )"):
+        said = desk.call(find, line)
+        assert said.code == 1 and "xargs" in said.err and desk.files.exists("/desk/a.txt")
+
+
+def test_some_commands_can_be_given_what_was_found(desk: Bench) -> None:
+    assert desk.out(find, "/desk -name *.txt -exec cat {} ;") == "xz"
+    assert desk.out(find, ". -name *.txt -exec ls -l {} +", cwd="/desk").count("-rw") == 2
+    desk.out(find, "/desk -type f -exec chmod 640 {} ;")
+    assert {e.mode for e in desk.files.walk("/desk") if not e.folder} == {0o640}
+    desk.out(find, "box -name *.txt -exec rm -f {} ;", cwd="/desk")
+    assert not desk.files.exists("/desk/box/c.txt") and desk.files.exists("/desk/a.txt")
