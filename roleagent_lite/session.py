@@ -22,6 +22,7 @@ from roleagent_lite.errors import ConfigError
 from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.plan import PlannedCalls, estimate
 from roleagent_lite.lm.pool import Models, open_models
+from roleagent_lite.lm.weights import is_embedded
 from roleagent_lite.store import Run
 from roleagent_lite.types import ROLES, Listener, Model, Progress, PromptSet, Role, Task
 from roleagent_lite.version import __version__
@@ -62,7 +63,7 @@ def profile(model: str) -> dict[str, Any]:
     from roleagent_lite.content import room
 
     path = room("prompts") / "embedded" / "profile.toml"
-    if model.partition(":")[0] != "embedded" or not path.is_file():
+    if not is_embedded(model) or not path.is_file():
         return {}
     return tomllib.loads(path.read_text(encoding="utf-8"))
 

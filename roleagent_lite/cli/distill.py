@@ -21,6 +21,14 @@ Out = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Write the samples with tokens and loss masks; train nothing.")
 ]
+Export = Annotated[
+    str | None,
+    typer.Option(
+        "--export",
+        metavar="FORMAT,…",
+        help="Write what was trained, checked, as adapter, merged, gguf, gguf-adapter, ollama or all.",
+    ),
+]
 
 
 def command(
@@ -28,10 +36,16 @@ def command(
     recipe: RecipeName = "smollm2-cpu",
     dry_run: DryRun = False,
     out: Out = None,
+    export: Export = None,
     runs: Runs = Path("runs"),
     json: AsJson = False,
 ) -> None:
     """Train an adapter on a run's training episodes; the same command goes on after an interruption."""
+    if export is not None:
+        from roleagent_lite.cli.distill_out import export_adapter
+
+        export_adapter(run, runs, recipe, export, out, json)
+        return
     from roleagent_lite.cli.border import ending_on_signals, tell
     from roleagent_lite.cli.output import find_run
     from roleagent_lite.distill.prepare import prepare

@@ -49,6 +49,7 @@ def of_run(
     base["budget"] = {}
     base["limits"]["replay"] = False
     config = from_mapping(merge(base, merge(flag.parse_sets(sets or ()), flag.nested(flags))), "command line")
+    config = flag.with_adapter(config, flags.get("adapter"))
     target.mkdir(parents=True, exist_ok=True)
     file = target / PROMPT
     file.write_text(texts, encoding="utf-8")

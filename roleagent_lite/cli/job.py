@@ -29,9 +29,10 @@ _NAMES = {"test": "sealed test", "dev": "dev", "train": "training"}
 def key_hint(config: RunConfig) -> str | None:
     """How to use a key that lies in the environment and that no role would use; None = nothing to say."""
     from roleagent_lite.lm.catalog import key_line
+    from roleagent_lite.lm.weights import is_embedded
     from roleagent_lite.types import ROLES
 
-    if any(config.model_for(role).partition(":")[0] != "embedded" for role in ROLES):
+    if not all(is_embedded(config.model_for(role)) for role in ROLES):
         return None
     return key_line()
 

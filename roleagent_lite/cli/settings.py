@@ -68,6 +68,14 @@ Model = Annotated[
         show_default="embedded",
     ),
 ]
+Adapter = Annotated[
+    Path | None,
+    typer.Option(
+        "--adapter",
+        help="A LoRA file beside the agent's embedded model (see distill --export).",
+        show_default="none",
+    ),
+]
 _SAME = "--model"
 AgentModel = Annotated[
     str | None, typer.Option("--agent-model", help="Model that plays.", show_default=_SAME)
@@ -124,6 +132,7 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Name of a run (
 # Flags that set something in the config: which commands take them is said by `taking`.
 FLAGS: dict[str, Any] = {
     "model": Model,
+    "adapter": Adapter,
     "agent_model": AgentModel,
     "world_model": WorldModel,
     "reflector_model": ReflectorModel,
@@ -241,10 +250,13 @@ def parse_sets(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def nested(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags that were given (not None), each at its place in the config. KeyError: a name with no place."""
+    """Flags that were given (not None), each at its place in the config. KeyError: a name with no place.
+
+    `adapter` has none: it becomes part of the agent's model string (`with_adapter`).
+    """
     values: dict[str, Any] = {}
     for name, value in flags.items():
-        if value is not None:
+        if value is not None and name != "adapter":
             _put(values, _PLACES[name], value)
     return values
 
@@ -257,4 +269,26 @@ def resolve(config_file: Path | None, sets: Sequence[str] | None, flags: Mapping
     register_url(flags.get("base_url"))
     config = load(config_file, merge(parse_sets(sets or ()), nested(flags)))
     register_url(config.limits.base_url)
-    return config
+    return with_adapter(config, flags.get("adapter"))
+
+
+def with_adapter(config: RunConfig, adapter: Path | None) -> RunConfig:
+    """`config` with the LoRA file `adapter` beside the agent's model, in place of one that is there.
+
+    The other roles play without it: it was trained as the agent. Raises ConfigError where the agent's model
+    is not an embedded one, or the file is none that llama.cpp reads.
+    """
+    if adapter is None:
+        return config
+    from roleagent_lite.errors import ConfigError
+    from roleagent_lite.lm.weights import check_adapter, is_embedded, split_adapter
+
+    model = config.model_for("agent")
+    if not is_embedded(model):
+        raise ConfigError(
+            f"--adapter is for the embedded model, and the agent's is '{model}'; a served model loads its "
+            "adapter itself (export `ollama` or `merged`)"
+        )
+    path = check_adapter(adapter.expanduser()).resolve()
+    models = config.models.model_copy(update={"agent": f"{split_adapter(model)[0]}+{path}"})
+    return config.model_copy(update={"models": models})

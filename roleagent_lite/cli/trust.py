@@ -97,7 +97,11 @@ def servers_of(config: RunConfig) -> list[str]:
     if config.limits.base_url and not urls:
         found.append(f"the server {shown(config.limits.base_url)}")
     found += sorted(
-        {f"the model {text.removeprefix('embedded:')}" for text in texts if text.startswith("embedded:")}
+        {
+            f"the model {text.removeprefix('embedded').lstrip(':+')}"
+            for text in texts
+            if text.startswith(("embedded:", "embedded+"))
+        }
     )
     if config.aiw.embedder.startswith("hf:"):
         found.append(f"the embedder {config.aiw.embedder}")

@@ -13,6 +13,7 @@ from roleagent_lite.config import RunConfig
 from roleagent_lite.envs import registry
 from roleagent_lite.evolve.tasks import TaskSets
 from roleagent_lite.lm.plan import PlannedCalls, tokens
+from roleagent_lite.lm.weights import is_embedded
 from roleagent_lite.types import PromptSet, Task
 
 # Expected means of one call, beyond the prompt's own text: what is filled in, and what comes back.
@@ -25,8 +26,7 @@ _MODES = 4  # distinct failure modes a round
 
 def _chooses(config: RunConfig, prompts: Prompts) -> bool:
     """Whether the agent scores actions and foretells in a request of its own (agents/choose.py)."""
-    embedded = config.model_for("agent").partition(":")[0] == "embedded"
-    auto = config.agent == "auto" and embedded and "choose" in prompts.modules
+    auto = config.agent == "auto" and is_embedded(config.model_for("agent")) and "choose" in prompts.modules
     return auto or config.agent in ("choose", "choose-pmi")
 
 

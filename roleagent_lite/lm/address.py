@@ -19,6 +19,7 @@ from urllib.request import getproxies_environment
 import roleagent_lite.redact as redact
 from roleagent_lite.config import Limits
 from roleagent_lite.errors import ConfigError, nearest
+from roleagent_lite.lm.weights import is_embedded
 
 Kind = Literal["embedded", "http", "provider"]
 
@@ -106,12 +107,13 @@ class Address:
 def parse(spec: str, limits: Limits, environ: Mapping[str, str] | None = None) -> Address:
     """The address of one model string. Raises ConfigError for an unknown form or a missing key.
 
-    Forms: `embedded`, `embedded:PATH.gguf`; `PROVIDER/NAME`; `NAME@URL` and, with `limits.base_url`, `NAME`
-    or `openai/NAME` for any server that speaks OpenAI's chat dialect; `URL` for a server with one model.
+    Forms: `embedded`, `embedded:PATH.gguf`, either with `+ADAPTER.gguf`; `PROVIDER/NAME`; `NAME@URL` and,
+    with `limits.base_url`, `NAME` or `openai/NAME` for any server that speaks OpenAI's chat dialect; `URL`
+    for a server with one model.
     """
     env = os.environ if environ is None else environ
     spec = spec.strip()
-    if spec == "embedded" or spec.startswith("embedded:"):
+    if is_embedded(spec):
         return Address("embedded", spec, spec)
     name, url = spec, limits.base_url
     if spec.startswith(("http://", "https://")):

@@ -21,14 +21,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from roleagent_lite.errors import ConfigError, ContextTooLong, ModelError, UnsupportedRequest
-from roleagent_lite.lm.weights import check_gguf, resolve_model
+from roleagent_lite.lm.bounds import bounded, grammar, held
+from roleagent_lite.lm.weights import check_adapter, check_gguf, resolve_model, split_adapter
+from roleagent_lite.lm.wheels import sha256_of
 from roleagent_lite.types import Listener, Message, Progress, Reply, Request, Usage
 
 CONTEXT = 4096  # tokens of prompt and reply for the shipped model
 OWN_CONTEXT = 8192  # the same for a file of the user's
 _SMALL = 500 << 20  # bytes; below this one thread decodes faster than two (they wait on each other)
 _TOP = 40  # alternatives asked for at each scored token; siblings found among them cost no request
-_LEAST = 4  # characters of an open string
 _CACHE_MIB = 512  # memory for prompt states of other episodes, so that alternating prompts stay cached
 
 Json = Mapping[str, Any]
@@ -59,7 +60,7 @@ class Engine:
         if request.stop:
             body["stop"] = list(request.stop)
         if request.schema is not None:
-            body["grammar"] = _grammar(bounded(request.schema, request.max_tokens))
+            body["grammar"] = grammar(bounded(request.schema, request.max_tokens))
         begun = bool(request.messages) and request.messages[-1].role == "assistant"
         if begun:  # the chat form would give the beginning back as part of the reply
             answer = _checked(
@@ -74,7 +75,7 @@ class Engine:
         text = message.get("text" if begun else "content") or ""
         finish = choice.get("finish_reason") or "stop"
         if request.schema is not None and finish == "stop":
-            _held(text)
+            held(text)
         return Reply(
             text=text,
             finish=finish,
@@ -140,6 +141,18 @@ class Engine:
             seen[token["id"]] = token["logprob"]
         return len(rest)
 
+    def greedy(self, ids: Sequence[int], count: int) -> list[tuple[int, float | None]]:
+        """The next `count` tokens at temperature 0 behind the prompt `ids`, each with its log-probability
+        (nats); fewer where the model ends its turn. None: llama.cpp tells none inside a character."""
+        body = {"prompt": list(ids), "n_predict": count, "temperature": 0, "n_probs": 1}
+        answer = self._post("/completion", body | {"cache_prompt": False, "return_tokens": True})
+        told = list(answer.get("completion_probabilities") or ())
+        out: list[tuple[int, float | None]] = []
+        for token in answer["tokens"]:
+            known = bool(told) and told[0]["id"] == token
+            out.append((int(token), float(told.pop(0)["logprob"]) if known else None))
+        return out
+
     def tokenize(self, text: str) -> tuple[int, ...]:
         """Token ids of a piece of a reply, as plain text. Kept, since actions come again and again."""
         ids = self._tokens.get(text)
@@ -183,14 +196,19 @@ class EmbeddedModel:
 
     @classmethod
     def open(cls, spec: str = "embedded", listener: Listener | None = None) -> EmbeddedModel:
-        """The model that `spec` names (see `weights.resolve_model`), fetched and loaded if need be.
+        """The model that `spec` names (see `weights.resolve_model`, and `weights.split_adapter` for a LoRA
+        adapter beside it), fetched and loaded if need be.
 
         Blocks while it downloads; the listener then hears Progress("download"). Files stay loaded for the
         life of the process and are shared by all who open them. Raises ConfigError, RoleAgentError.
         """
-        path = resolve_model(spec, listener)
-        shipped = spec == "embedded"
-        return cls(f"embedded:{path.stem}", load(path, CONTEXT if shipped else OWN_CONTEXT, listener))
+        base, adapter = split_adapter(spec)
+        path = resolve_model(base, listener)
+        context = CONTEXT if base == "embedded" else OWN_CONTEXT
+        beside = ""
+        if adapter is not None:  # the digest tells one training's adapter from the next of that name
+            beside = f"+{adapter.stem}-{sha256_of(check_adapter(adapter))[:8]}"
+        return cls(f"embedded:{path.stem}{beside}", load(path, context, listener, adapter))
 
     async def complete(self, request: Request) -> Reply:
         """A reply; with `request.choices` their scores instead.
@@ -213,25 +231,31 @@ class EmbeddedModel:
         )
 
 
-_engines: dict[Path, Engine] = {}
+_engines: dict[tuple[Any, ...], Engine] = {}
 _loading = threading.Lock()
 
 
-def load(path: Path, context: int, listener: Listener | None = None) -> Engine:
-    """The engine for one GGUF file, loaded once a process. `context`: tokens of prompt and reply.
+def load(path: Path, context: int, listener: Listener | None = None, adapter: Path | None = None) -> Engine:
+    """The engine for one GGUF file and the LoRA adapter beside it, loaded once a process while the files
+    stay what they are. `context`: tokens of prompt and reply.
 
-    Raises ConfigError where the file is missing or no model that llama.cpp can read.
+    Raises ConfigError where a file is missing or none that llama.cpp can read.
     """
     path = check_gguf(path).resolve()
+    if adapter is not None:
+        adapter = check_adapter(adapter).resolve()
+    files = [file for file in (path, adapter) if file is not None]
+    key = tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
     with _loading:
-        if path not in _engines:
+        if key not in _engines:
             if listener is not None:
-                listener(Progress("load", note=path.name))
-            _engines[path] = _start(path, context)
-        return _engines[path]
+                listener(Progress("load", note=" with ".join(file.name for file in files)))
+            _engines[key] = start(path, context, adapter)
+        return _engines[key]
 
 
-def _start(path: Path, context: int) -> Engine:
+def start(path: Path, context: int, adapter: Path | None = None) -> Engine:
+    """As `load`, but an engine of its own, gone when it is dropped."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before OpenMP starts: spinning stalls two cores
     import xllamacpp
 
@@ -244,15 +268,20 @@ def _start(path: Path, context: int) -> Engine:
     params.cpuparams.n_threads = 1 if path.stat().st_size < _SMALL else min(cores, 8)
     params.cpuparams_batch.n_threads = min(cores, 8)
     params.cache_ram_mib = _CACHE_MIB
+    if adapter is not None:  # llama.cpp takes adapters at the start only
+        params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
     key = secrets.token_hex(16)
     params.hostnames = ["127.0.0.1"]
     params.api_keys = [key]  # the server also listens on the loopback: not for other users of the machine
     try:
         server = xllamacpp.Server(params)
     except RuntimeError:
-        raise ConfigError(
-            f"llama.cpp cannot load {path}: the file is damaged or of an unknown kind"
-        ) from None
+        what = (
+            "the file is damaged or of an unknown kind"
+            if adapter is None
+            else f"one of the two is damaged, or the adapter {adapter.name} was made for another model"
+        )
+        raise ConfigError(f"llama.cpp cannot load {path}: {what}") from None
     # A server that has answered nothing must never be deleted (it can deadlock): let it answer once now.
     server.handle_completions({"prompt": "a", "max_tokens": 1})
     return Engine(server, _loopback(server.listening_address, key))
@@ -309,56 +338,3 @@ def _usage(answer: Json) -> Usage:
         cached=details.get("cached_tokens"),
         dollars=0.0,
     )
-
-
-def bounded(schema: Json, max_tokens: int) -> dict[str, Any]:
-    """`schema` with a length for every string and list that has none, so that a reply ends in time.
-
-    A small model in an open string runs on to the token limit, and cut JSON is lost; or it closes the string
-    at once, and an empty value has to be asked for again. So: at least a few characters, at most two a token,
-    shared evenly among the strings; lists without a limit may have four items.
-    """
-    share = max(16, 2 * max_tokens // max(1, _strings(schema)))
-
-    def walk(node: Any) -> Any:
-        if isinstance(node, list):
-            return [walk(item) for item in node]
-        if not isinstance(node, Mapping):
-            return node
-        out = {k: v if k in ("enum", "const") else walk(v) for k, v in node.items()}
-        if out.get("type") == "string" and not {"enum", "const", "maxLength", "pattern"} & set(out):
-            out["maxLength"] = max(share, int(out.get("minLength", 0)))
-        if out.get("type") == "string" and "maxLength" in out:
-            out.setdefault("minLength", min(_LEAST, out["maxLength"]))
-        if out.get("type") == "array":
-            out.setdefault("maxItems", max(4, int(out.get("minItems", 0))))
-        return out
-
-    walked: dict[str, Any] = walk(schema)
-    return walked
-
-
-def _strings(node: Any) -> int:
-    """How many open strings a reply to this schema may hold."""
-    if isinstance(node, list):
-        return sum(_strings(item) for item in node)
-    if not isinstance(node, Mapping):
-        return 0
-    if node.get("type") == "array":
-        return int(node.get("maxItems", 4)) * _strings(node.get("items", {}))
-    own = node.get("type") == "string" and "enum" not in node and "const" not in node
-    return int(own) + sum(_strings(v) for k, v in node.items() if k not in ("enum", "const"))
-
-
-def _grammar(schema: Json) -> str:
-    """The grammar of `schema` (llguidance) without line breaks between values: fewer tokens a reply."""
-    spacing = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-    return "%llguidance {}\nstart: %json " + json.dumps({**schema, "x-guidance": spacing})
-
-
-def _held(text: str) -> None:
-    """llama.cpp drops a grammar that it cannot read without a word; a finished reply tells."""
-    try:
-        json.loads(text)
-    except ValueError:
-        raise UnsupportedRequest(f"llama.cpp did not hold the reply to the schema: {text[:80]!r}") from None

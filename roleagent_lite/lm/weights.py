@@ -111,9 +111,10 @@ def resolve_model(spec: str, listener: Listener | None = None) -> Path:
 
     "embedded": the pinned SmolLM2-135M-Instruct, fetched on first use. "embedded:PATH.gguf": a file of the
     user's. "embedded:hf:OWNER/NAME" or "embedded:hf:OWNER/NAME/FILE.gguf": from the model hub, because the
-    user says so. Raises ConfigError for a wrong spec or file, RoleAgentError where it cannot be fetched.
+    user says so. An adapter beside it (`split_adapter`) is not part of the answer. Raises ConfigError for a
+    wrong spec or file, RoleAgentError where it cannot be fetched.
     """
-    head, _, rest = spec.partition(":")
+    head, _, rest = split_adapter(spec)[0].partition(":")
     if head != "embedded":
         raise ConfigError(f"'{spec}' is no embedded model; write embedded or embedded:PATH.gguf")
     if not rest:
@@ -121,6 +122,35 @@ def resolve_model(spec: str, listener: Listener | None = None) -> Path:
     if rest.startswith("hf:"):
         return _from_hub(rest.removeprefix("hf:"))
     return check_gguf(Path(rest).expanduser())
+
+
+def split_adapter(spec: str) -> tuple[str, Path | None]:
+    """(the base model's spec, the LoRA file beside it): `embedded+A.gguf`, `embedded:B.gguf+A.gguf`.
+
+    A plus sign in a file's own name is no separator: what follows one must end in `.gguf`, and what stands
+    before it must be `embedded`, a hub's name or end in `.gguf` too.
+    """
+    head, plus, adapter = spec.rpartition("+")
+    whole = head == "embedded" or head.startswith("embedded:hf:") or head.endswith(".gguf")
+    if not plus or not whole or not adapter.endswith(".gguf") or not head.startswith("embedded"):
+        return spec, None
+    return head, Path(adapter).expanduser()
+
+
+def is_embedded(spec: str) -> bool:
+    """Whether a model string means the model in this process."""
+    return spec.partition(":")[0].partition("+")[0] == "embedded"
+
+
+def check_adapter(path: Path) -> Path:
+    """`path` if it looks like a GGUF file; a folder of peft's is told how to become one. Raises
+    ConfigError."""
+    if (path / "adapter_config.json").is_file():
+        raise ConfigError(
+            f"{path} is an adapter in peft's layout; llama.cpp reads the GGUF file that "
+            "`roleagent-lite distill RUN --export gguf-adapter` writes"
+        )
+    return check_gguf(path)
 
 
 def check_gguf(path: Path) -> Path:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from roleagent_lite import redact
 from roleagent_lite.cli.main import app
-from roleagent_lite.cli.settings import _PLACES, FLAGS, nested, parse_sets, resolve, taking
+from roleagent_lite.cli.settings import _PLACES, FLAGS, nested, parse_sets, resolve, taking, with_adapter
 from roleagent_lite.config import RunConfig
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.session import settings as settings_of
@@ -86,6 +86,24 @@ def test_acc_07_a_key_inside_a_url_is_remembered() -> None:
 # --- flags that commands share ---
 
 
+def test_an_adapter_stands_beside_the_agents_model_alone(tmp_path: Path) -> None:
+    for name in ("a.gguf", "b.gguf"):
+        (tmp_path / name).write_bytes(b"GGUF\x03\x00\x00\x00")
+    config = resolve(None, None, {"adapter": tmp_path / "a.gguf"})
+    assert (
+        config.model_for("agent") == f"embedded+{tmp_path}/a.gguf" and config.model_for("world") == "embedded"
+    )
+    assert config.model_dump(exclude_unset=True) == {"models": {"agent": f"embedded+{tmp_path}/a.gguf"}}
+    other = with_adapter(config, tmp_path / "b.gguf")
+    assert other.model_for("agent") == f"embedded+{tmp_path}/b.gguf"
+    assert with_adapter(config, None) is config
+    assert settings_of(config).prompts == settings_of(None).prompts == "embedded"
+    with pytest.raises(
+        ConfigError, match="the agent's is 'openai/x'; a served model loads its adapter itself"
+    ):
+        resolve(None, None, {"adapter": tmp_path / "a.gguf", "model": "openai/x"})
+
+
 def help_of(name: str) -> str:
     done = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "400"})
     assert done.exit_code == 0
@@ -115,7 +133,7 @@ def test_evolve_names_its_rounds() -> None:
 
 
 def test_every_shared_flag_has_its_place_and_reaches_its_command() -> None:
-    assert set(FLAGS) <= {*_PLACES, "env"}
+    assert set(FLAGS) <= {*_PLACES, "env", "adapter"}
     heard: dict[str, Any] = {}
 
     @taking("env", "agent_model")

