@@ -29,7 +29,7 @@ VOCABULARY = (
     "one bash command line, with pipes and loops where wanted: cat, grep, sed, ls, find, systemctl, "
     "journalctl, docker, kubectl, ps, kill, ss, lsof, df, du, free, curl, dig, getent, date, timedatectl, "
     "chronyc, openssl, chmod, chown, certctl renew NAME, dbctl status|migrate NAME; "
-    "and, at the end, report CAUSE CULPRIT"
+    "and, at the end, report CAUSE CULPRIT, where CAUSE is one of " + ", ".join(faults.CULPRIT)
 )
 _MARKS = "\"'`*,:;()<>[]"
 _FILLERS = (

@@ -91,6 +91,11 @@ def test_the_checker_finds_nothing() -> None:
     } <= set(spec.vocabulary.replace(",", "").split())
 
 
+def test_causes_are_in_the_vocabulary_too_for_the_beginning_is_soon_out_of_sight() -> None:
+    vocabulary = registry.spec("shell").vocabulary
+    assert all(name in vocabulary for name in FAMILIES) and "report CAUSE CULPRIT" in vocabulary
+
+
 def test_the_beginning_names_the_machine_and_all_causes_not_the_fault() -> None:
     env = made("stale_lock", 5)
     text = env.observe().text
