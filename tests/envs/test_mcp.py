@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from roleagent_lite.ask import free_form
 from roleagent_lite.envs import mcp, own, registry
 from roleagent_lite.envs.checker import check
 from roleagent_lite.envs.mcp import Tools
@@ -205,6 +206,12 @@ def test_without_the_package_one_message(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(mcp, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"pip install 'roleagent-lite\[mcp\]'"):
         registry.make(task("mcp:http://127.0.0.1:1/mcp"))
+
+
+@pytest.mark.parametrize("said", ["`{}`", "Action: {}", "<action>{}</action>", "> {}", "{}\nObservation: 17"])
+def test_env_03_a_call_in_other_clothes_is_made_bare(said: str) -> None:
+    for call in ('lookup({"name": "Ada"})', 'store({"name": "O\'Neil", "number": "3."})', "answer[17]"):
+        assert free_form(said.replace("{}", call)) == call
 
 
 def test_what_the_registry_knows() -> None:
