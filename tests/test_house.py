@@ -26,7 +26,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "peft": ("distill",), "unsloth": ("distill",), "safetensors": ("distill",),
     "tokenizers": ("distill.tokenizer",), "jinja2": ("distill.chat",), "rich": ("cli",), "typer": ("cli",),
     "cydifflib": ("wia",),
-    "py4j": ("envs.jvm",), "mcp": ("envs.mcp",), "gymnasium": ("envs.gymnasium",), "bashkit": ("envs.shell",), "rapidfuzz": ("envs.webshop",), "spacy": ("envs.webshop",),
+    "py4j": ("envs.jvm",), "mcp": ("envs.mcp",), "gymnasium": ("envs.gymnasium",),
+    "bashkit": ("envs.shell",), "rapidfuzz": ("envs.webshop",), "spacy": ("envs.webshop",),
     "mpmath": ("envs.tools",),
     "pandas": ("evals",), "scipy": ("stats",), "statsmodels": ("stats",),
 }  # fmt: skip
