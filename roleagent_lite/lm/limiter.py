@@ -7,6 +7,7 @@ says (retry). The clock is injectable.
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import time
 from collections import deque
@@ -24,9 +25,17 @@ def estimate(request: Request) -> int:
 
 def connections(most: int = 4096) -> int:
     """How many connections one transport may hold at once: `most`, or half of the files that this process may
-    open. Callers beyond that wait their turn, outside of a request's deadline."""
+    still open. Callers beyond that wait their turn, outside of a request's deadline."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return most if soft == resource.RLIM_INFINITY else max(1, min(soft // 2, most))
+    return most if soft == resource.RLIM_INFINITY else max(1, min((soft - _open()) // 2, most))
+
+
+def _open() -> int:
+    """How many files this process has open; 0 where the system does not say."""
+    try:
+        return len(os.listdir("/dev/fd"))
+    except OSError:
+        return 0
 
 
 class Limiter:

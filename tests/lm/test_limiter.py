@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 
 import pytest
@@ -117,10 +118,17 @@ async def test_an_idle_limiter_is_out_of_the_way() -> None:
 # --- connections ---
 
 
-@pytest.mark.parametrize(("files", "found"), [(1024, 512), (256, 128), (1, 1), (100_000, 600)])
-def test_half_of_the_files_at_most(monkeypatch: pytest.MonkeyPatch, files: int, found: int) -> None:
+@pytest.mark.parametrize(("files", "found"), [(1044, 512), (276, 128), (1, 1), (100_000, 600)])
+def test_half_of_the_files_that_are_left(monkeypatch: pytest.MonkeyPatch, files: int, found: int) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda what: (files, files))
+    monkeypatch.setattr(os, "listdir", lambda path: ["x"] * 20)
     assert connections(600) == found
+
+
+def test_where_nothing_says_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (1024, 1024))
+    monkeypatch.setattr(os, "listdir", lambda path: open("/no/such/folder"))
+    assert connections(600) == 512
 
 
 def test_without_a_limit_of_files_as_many_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,6 +144,12 @@ def order(trajectory: Trajectory) -> tuple[int, int, bool]:
     return rank, -trajectory.round if rank == 2 else 0, trajectory.solved
 
 
+def by_round(id: str) -> tuple[int, str]:
+    """Sorts ids of trajectories (`round/promptset8/task#rollout`), rounds as numbers."""
+    round = id.partition("/")[0]
+    return int(round) if round.isdecimal() else 0, id
+
+
 @dataclass(slots=True)
 class _Names:
     """Texts by number, in order of appearance."""
@@ -190,16 +196,17 @@ class Episodes:
         self.kept = Kept()
         self._run, self._called, self._most, self._word = run, names, most, word
         self._tasks, self._prompts, self._ends, self._modes = _Names(), _Names(), _Names(), _Names()
+        self._keys = sorted(run.trajectories.keys(), key=by_round)
         self._rows: list[list[Any]] = []
         self._place: dict[int, tuple[int, int]] = {}
         self._order: list[tuple[tuple[int, int, bool], int]] = []
 
     def _read(self) -> None:
-        """One pass over the trajectories: the row of each in the list, and the order to keep them in."""
+        """The row of each trajectory in the list, by id whichever ended first, and the order to keep them in."""
         run = self._run
         for task in run.tasks:
             self._tasks.number(task.id)
-        for i, t in enumerate(run.trajectories):
+        for i, t in enumerate(map(self._trajectory, self._keys)):
             diagnosis = run.diagnoses.get(t.id)
             end = (t.outcome.kind, cut(t.outcome.reason, 120))
             self._rows.append(
@@ -215,6 +222,12 @@ class Episodes:
             self.kept.total[t.split, t.solved] += 1
         self._order.sort()
 
+    def _trajectory(self, key: str) -> Trajectory:
+        found = self._run.trajectories.get(key)
+        if found is None:
+            raise RoleAgentError(f"{self._run.trajectories.path} changed while the report was written")
+        return found
+
     def _foresight(self, trajectory: Trajectory) -> float | None:
         credit = self._run.credits.get(trajectory.id)
         values = [v for row in credit.alignment for v in row if v is not None] if credit is not None else []
@@ -223,13 +236,11 @@ class Episodes:
     def blocks(self) -> Iterator[str]:
         """Script elements `c0`, `c1`, ... until everything or `most` bytes are in the page."""
         self._read()
-        run, keys = self._run, self._run.trajectories.keys()
+        run = self._run
         waiting: list[tuple[int, tuple[str, bool], str]] = []
         size = written = number = 0
         for position, (_, i) in enumerate(self._order, 1):
-            trajectory = run.trajectories.get(keys[i])
-            if trajectory is None:
-                raise RoleAgentError(f"{run.trajectories.path} changed while the report was written")
+            trajectory = self._trajectory(self._keys[i])
             data = record(trajectory, run.credits.get(trajectory.id), run.diagnoses.get(trajectory.id))
             text = safe_json(data)
             waiting.append((i, (trajectory.split, trajectory.solved), text))
