@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import socket
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from roleagent_lite.envs import jvm
+from roleagent_lite.envs import jvm, registry
 from roleagent_lite.envs.jvm import Engine, Simulator
 from roleagent_lite.envs.textworld_express import ENGINE
 from roleagent_lite.errors import EnvironmentFault, MissingExtra
+from roleagent_lite.types import Task
 from tests.envs.java import needs
 
 here = needs(ENGINE)
@@ -146,6 +148,28 @@ def test_without_the_package_one_message(monkeypatch: pytest.MonkeyPatch) -> Non
         MissingExtra, match=r"pip install 'roleagent-lite\[textworld-express\]' .*Java 8 or later"
     ):
         jvm.jar_of(ENGINE)
+
+
+@pytest.mark.parametrize("lacking", ["package", "java"])
+@pytest.mark.parametrize(
+    ("env", "params"),
+    [("textworld-express", {"game": "coin"}), ("scienceworld", {"task": "boil", "variation": 0})],
+)
+def test_a_task_of_these_worlds_says_what_to_install(
+    lacking: str, env: str, params: dict[str, object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(jvm, "_machines", {})
+    if lacking == "package":
+        monkeypatch.setattr(jvm, "find_spec", lambda name: None)
+        said = rf"pip install 'roleagent-lite\[{env}\]'"
+    else:
+        if importlib.util.find_spec(env.replace("-", "_")) is None:
+            pytest.skip(f"{env} is not installed, which is said first")
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        said = "no Java was found"
+    with pytest.raises(MissingExtra, match=said):
+        registry.make(Task("t", env, "g", params=params))
 
 
 def test_a_package_without_its_jar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
