@@ -7,11 +7,11 @@ says (retry). The clock is injectable.
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from roleagent_lite.types import Model, Reply, Request
 
@@ -33,7 +33,7 @@ def connections(most: int = 4096) -> int:
 def _open() -> int:
     """How many files this process has open; 0 where the system does not say."""
     try:
-        return len(os.listdir("/dev/fd"))
+        return sum(1 for _ in Path("/dev/fd").iterdir())
     except OSError:
         return 0
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import resource
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -121,13 +121,13 @@ async def test_an_idle_limiter_is_out_of_the_way() -> None:
 @pytest.mark.parametrize(("files", "found"), [(1044, 512), (276, 128), (1, 1), (100_000, 600)])
 def test_half_of_the_files_that_are_left(monkeypatch: pytest.MonkeyPatch, files: int, found: int) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda what: (files, files))
-    monkeypatch.setattr(os, "listdir", lambda path: ["x"] * 20)
+    monkeypatch.setattr(Path, "iterdir", lambda path: iter([path] * 20))
     assert connections(600) == found
 
 
 def test_where_nothing_says_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda what: (1024, 1024))
-    monkeypatch.setattr(os, "listdir", lambda path: open("/no/such/folder"))
+    monkeypatch.setattr(Path, "iterdir", lambda path: Path("/no/such").stat())
     assert connections(600) == 512
 
 

@@ -202,7 +202,7 @@ class Episodes:
         self._order: list[tuple[tuple[int, int, bool], int]] = []
 
     def _read(self) -> None:
-        """The row of each trajectory in the list, by id whichever ended first, and the order to keep them in."""
+        """The row of each trajectory in the list, by id, and the order in which they are kept."""
         run = self._run
         for task in run.tasks:
             self._tasks.number(task.id)

@@ -170,7 +170,7 @@ def test_episodes_filter_by_word_and_by_choice(page: Page) -> None:
     page.key("/")
     assert page.js("document.activeElement.id") == "Episodes-filter"
     page.write("#Episodes-filter", "test4#")
-    assert page.texts(f"{rows} th") == ["9/seed0000/test4#0", "9/child000/test4#0"]
+    assert page.texts(f"{rows} th") == ["9/child000/test4#0", "9/seed0000/test4#0"]
     choice = "[...document.querySelectorAll('#episodes-list label')].find(l => l.textContent[0] === 'E')"
     page.js(f"(s => {{ s.value = 'solved'; s.dispatchEvent(new Event('change')) }})({choice}.control)")
     assert page.texts(f"{rows} th") == ["9/child000/test4#0"]
