@@ -32,14 +32,14 @@ class OfflineChoices(Offline):
     def read(policy: Policy, rows: Sequence[Tokens]) -> dict[str, Any]:
         """log-probability (1,) of each drawn choice by its sample's id; (0,) for one that only foretells."""
         found = {t.sample.id: load("torch").zeros(0) for t in rows if not t.choices}
-        for alike in _alike([t for t in rows if t.choices]):
-            sums = policy.choice_sums(alike[0]).cpu()
-            found |= {t.sample.id: _drawn(t, sums) for t in alike}
+        for same in alike([t for t in rows if t.choices]):
+            sums = policy.choice_sums(same[0]).cpu()
+            found |= {t.sample.id: drawn(t, sums) for t in same}
         return found
 
     def parts(self, batch: Sequence[Tokens], size: int) -> list[list[Tokens]]:
         """One micro-batch a prompt: rollouts that come through the same state share its forward pass."""
-        return [*_alike([t for t in batch if t.choices]), *chunks([t for t in batch if not t.choices], size)]
+        return [*alike([t for t in batch if t.choices]), *chunks([t for t in batch if not t.choices], size)]
 
     @staticmethod
     def recorded(tokens: Tokens) -> Any:
@@ -50,7 +50,7 @@ class OfflineChoices(Offline):
         scores = tokens.sample.scores
         if [len(s) for s in scores] != [len(c) for c in tokens.choices]:
             return None
-        return _drawn(tokens, torch.tensor([sum(s) for s in scores], dtype=torch.float32))
+        return drawn(tokens, torch.tensor([sum(s) for s in scores], dtype=torch.float32))
 
     def totals(self, batch: Sequence[Tokens], recipe: Recipe) -> Totals:
         """One action a row, and nothing else counts."""
@@ -63,8 +63,8 @@ class OfflineChoices(Offline):
         loss, told = torch.zeros((), device=policy.device), {"tokens": float(len(acts))}
         told |= dict.fromkeys(("kl", "clipped", "ratio"), 0.0)
         if acts:
-            sums = {_key(alike[0]): policy.choice_sums(alike[0]) for alike in _alike(acts)}
-            logps = torch.stack([_drawn(t, sums[_key(t)]) for t in acts])
+            sums = {key_of(same[0]): policy.choice_sums(same[0]) for same in alike(acts)}
+            logps = torch.stack([drawn(t, sums[key_of(t)]) for t in acts])
             old, reference = (
                 torch.stack([of[t.sample.id] for t in acts]).to(logps.device) for of in self.known
             )
@@ -81,19 +81,20 @@ class OfflineChoices(Offline):
         return loss, told
 
 
-def _key(tokens: Tokens) -> tuple[object, ...]:
+def key_of(tokens: Tokens) -> tuple[object, ...]:
+    """Equal for samples that were drawn behind the same prompt among the same choices."""
     return tokens.ids[: tokens.start], tokens.choices
 
 
-def _alike(rows: Sequence[Tokens]) -> list[list[Tokens]]:
+def alike(rows: Sequence[Tokens]) -> list[list[Tokens]]:
     """`rows` with the same prompt and choices together, in order of first appearance."""
     found: dict[object, list[Tokens]] = {}
     for row in rows:
-        found.setdefault(_key(row), []).append(row)
+        found.setdefault(key_of(row), []).append(row)
     return list(found.values())
 
 
-def _drawn(tokens: Tokens, sums: Any) -> Any:
+def drawn(tokens: Tokens, sums: Any) -> Any:
     """log-probability (1,) of the choice that was drawn, from those of all choices' tokens."""
     torch, sample = load("torch"), tokens.sample
     lengths = torch.tensor([len(c) for c in tokens.choices], device=sums.device)

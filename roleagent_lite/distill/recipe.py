@@ -91,6 +91,40 @@ class Loss(_Table):
     matched: float = Field(default=0.9, ge=0, le=1)
 
 
+class Online(_Table):
+    """Online GRPO: the model in training plays, and each update learns from what it has just played.
+
+    tasks: drawn an update by the curriculum; group: rollouts of each; temperature: of their draws, in
+    training alone. updates: how many; minutes: none is begun after so many minutes of play and training,
+    0 = no limit. passes: optimiser steps on the episodes of one update. states: at most so many distinct
+    states an update, drawn evenly, 0 = all; room: tokens of the states that share a forward pass. alpha:
+    weight of A^E; rho, decay: of the curriculum. predictions: the agent also foretells, for WIA's reward:
+    slow without a card. dev: tasks of the dev split; dev_every: updates between two looks at them, 0 = only
+    before and after. max_drift: mean difference between sampler and trainer (nats) that stops the run.
+    prompts: the prompt version that is played. seed: of draws (the adapter's first weights are
+    `train.seed`'s).
+    """
+
+    tasks: int = Field(default=4, ge=1)
+    group: int = Field(default=8, ge=2)
+    temperature: float = Field(default=0.9, gt=0, le=2)
+    updates: int = Field(default=16, ge=1)
+    minutes: float = Field(default=0.0, ge=0)
+    passes: int = Field(default=1, ge=1)
+    states: int = Field(default=0, ge=0)
+    room: int = Field(default=1536, ge=1)
+    alpha: float = Field(default=1.0, ge=0)
+    gamma: float = Field(default=0.95, gt=0, le=1)
+    rho: float = Field(default=0.3, ge=0, lt=1)
+    decay: float = Field(default=0.9, ge=0, le=1)
+    predictions: bool = False
+    dev: int = Field(default=36, ge=1)
+    dev_every: int = Field(default=4, ge=0)
+    max_drift: float = Field(default=0.02, gt=0)
+    prompts: str = "embedded"
+    seed: int = 0
+
+
 class Sft(_Table):
     """Which episodes may be imitated: solved, with a mean alignment of at least `min_alignment` (0 = any)."""
 
@@ -117,6 +151,7 @@ class Recipe(_Table):
     train: Train = Train()
     loss: Loss = Loss()
     sft: Sft = Sft()
+    online: Online = Online()
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:

@@ -1,0 +1,117 @@
+"""The model in training as a Model of the house: it plays in this process, and scores choices exactly.
+
+Owns requests and replies, and under which name a state of the weights plays. Leaves out reading (prefix.py),
+the recorder that stands in front of it, and training.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from roleagent_lite.distill.chat import prompt_text
+from roleagent_lite.distill.policy import Policy
+from roleagent_lite.distill.prefix import Reader
+from roleagent_lite.distill.tokenizer import Tokenizer
+from roleagent_lite.errors import ContextTooLong, ModelError
+from roleagent_lite.types import Message, Reply, Request, Usage
+
+if TYPE_CHECKING:
+    from roleagent_lite.lm.retry import Lost
+
+# Which weights play: those in training, those that training started from, the model without any adapter.
+ACTING: dict[str, Callable[[Policy], AbstractContextManager[None]]] = {
+    "now": lambda policy: contextlib.nullcontext(),
+    "start": lambda policy: policy.at_the_start(),
+    "base": lambda policy: policy.model.disable_adapter(),
+}
+
+
+class LocalModel:
+    """A `types.Model`. `name` must change with the weights: it is in the recorder's key of every call.
+
+    acting: see `ACTING`. most: tokens of prompt and reply. Answers in the caller's thread, one request after
+    the other: the cores are busy with each, and a thread of its own would get a team of OpenMP's of its own.
+    """
+
+    can_score = True
+    base_url: str | None = None
+
+    def __init__(
+        self, policy: Policy, tokenizer: Tokenizer, name: str, *, acting: str = "now", most: int = 2048
+    ) -> None:
+        self.name = name
+        self.policy = policy
+        self.tokenizer = tokenizer
+        self.reader = Reader(policy, lambda: ACTING[acting](policy))
+        self._most = most
+        self._encoded: dict[str, list[int]] = {}
+
+    def changed(self, name: str) -> LocalModel:
+        """The same model after its weights have changed: what it knew of prompts is forgotten."""
+        self.reader.forget()
+        self.name = name
+        return self
+
+    def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+        return self.tokenizer.prompt_ids(prompt_text(self.tokenizer.render, messages)[0])
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a piece of a reply. Kept, since actions come again and again."""
+        if text not in self._encoded:
+            self._encoded[text] = self.tokenizer.encode(text)
+        return self._encoded[text]
+
+    async def complete(self, request: Request, lost: Lost | None = None) -> Reply:
+        """A reply; with `request.choices` their scores instead. `lost` is never called: nothing is paid.
+
+        Raises ContextTooLong where prompt and reply do not fit, ModelError for empty choices.
+        """
+        started = time.perf_counter()
+        prompt = self.prompt_ids(request.messages)
+        before = self.reader.reused
+        reply = self._generated(request, prompt) if request.choices is None else self._scored(request, prompt)
+        used = Usage(len(prompt), reply.usage.output, self.reader.reused - before, dollars=0.0)
+        return Reply(
+            text=reply.text, finish=reply.finish, usage=used, seconds=time.perf_counter() - started,
+            token_ids=reply.token_ids, logprobs=reply.logprobs, scores=reply.scores,
+        )  # fmt: skip
+
+    def _scored(self, request: Request, prompt: Sequence[int]) -> Reply:
+        choices = request.choices or ()
+        ids = [self.encode(choice) for choice in choices]
+        if not ids or not all(ids):
+            raise ModelError("choices to score must be one or more non-empty texts")
+        self._fits(len(prompt) + max(map(len, ids)))
+        scores = tuple(tuple(s) for s in self.reader.score(prompt, ids))
+        best = max(range(len(ids)), key=lambda k: sum(scores[k]) / len(scores[k]))
+        return Reply(choices[best], usage=Usage(output=sum(map(len, ids))), scores=scores)
+
+    def _generated(self, request: Request, prompt: Sequence[int]) -> Reply:
+        self._fits(len(prompt) + 1)
+        end = self.tokenizer.end_id
+
+        def done(ids: Sequence[int]) -> bool:
+            return ids[-1] == end or any(s in self.tokenizer.decode(ids) for s in request.stop)
+
+        most = min(request.max_tokens, self._most - len(prompt))
+        seed = f"{request.seed}/{request.sample}"
+        written = self.reader.write(prompt, most=most, temperature=request.temperature, seed=seed, done=done)
+        ids = [token for token, _ in written]
+        ended = ids[-1] == end
+        text = self.tokenizer.decode(ids[:-1] if ended else ids)
+        stops = [text.find(s) for s in request.stop if s in text]
+        finish = "stop" if ended or stops else "length"
+        return Reply(
+            text[: min(stops)] if stops else text, finish, usage=Usage(output=len(ids)),
+            token_ids=None if stops else tuple(ids), logprobs=None if stops else tuple(p for _, p in written),
+        )  # fmt: skip
+
+    def _fits(self, tokens: int) -> None:
+        if tokens > self._most:
+            raise ContextTooLong(
+                f"{tokens} tokens of prompt and reply, {self._most} allowed (data.max_tokens)"
+            )

@@ -1,0 +1,187 @@
+"""Reading prompts that begin alike: what was read once is kept, block by block, until the weights change.
+
+Owns the key-value blocks of a prompt, the scores of choices behind it, and a reply written token by token.
+Leaves out messages and requests (local.py) and everything with a gradient (policy.py, tree.py).
+
+A prompt is read in blocks of `BLOCK` tokens, always cut at the same places, and a block is kept under all the
+tokens up to its end. So what a block holds depends on the prompt alone, never on who asked before: a resumed
+run finds bit for bit the same scores, whatever part of them it already has on the disk.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from roleagent_lite.distill.loss import token_logps
+from roleagent_lite.distill.policy import Policy
+from roleagent_lite.distill.stack import load
+
+BLOCK = 64  # tokens
+ROOM = 400  # blocks that stay; of a model of 135M parameters 3 MB each in float32
+
+Layers = list[tuple[Any, Any]]  # keys and values of each layer, (1, heads, tokens, size)
+
+
+class Reader:
+    """Reads with `policy` as it is inside `acting`, a context manager (None: as it is now).
+
+    `read`, `reused`: prompt tokens that went through the model, and that did not have to.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        acting: Callable[[], AbstractContextManager[None]] | None = None,
+        room: int = ROOM,
+    ) -> None:
+        self._policy = policy
+        self._acting = acting
+        self._room = room
+        self._blocks: OrderedDict[tuple[int, ...], Layers] = OrderedDict()
+        self.read = self.reused = 0
+
+    def forget(self) -> None:
+        """To be called whenever the weights have changed."""
+        self._blocks.clear()
+
+    def score(self, prompt: Sequence[int], choices: Sequence[Sequence[int]]) -> list[list[float]]:
+        """log p of each token of each choice behind `prompt` (nats). Neither may be empty."""
+        torch = load("torch")
+        with self._ready():
+            past, tail = self._known(prompt)
+            ids = [*tail, *(i for c in choices for i in c)]
+            owner = [-1] * len(tail) + [n for n, c in enumerate(choices) for _ in c]
+            start = len(prompt)
+            places = list(range(start - len(tail), start))
+            before: list[int] = []
+            targets: list[int] = []
+            at = len(tail)
+            for choice in choices:
+                places += range(start, start + len(choice))
+                before += [len(tail) - 1, *range(at, at + len(choice) - 1)]
+                targets += choice
+                at += len(choice)
+            logits, _ = self._forward(past, ids, places, owner, before)
+            each = token_logps(logits, torch.tensor([targets], device=self._policy.device))[0]
+            return [part.tolist() for part in each.split([len(c) for c in choices])]
+
+    def write(
+        self,
+        prompt: Sequence[int],
+        *,
+        most: int,
+        temperature: float,
+        seed: str,
+        done: Callable[[Sequence[int]], bool],
+    ) -> list[tuple[int, float]]:
+        """Tokens behind `prompt`, each with its log-probability: drawn at `temperature`, at 0 the best one.
+
+        Ends after `most` tokens, or where `done` says so of the tokens written.
+        """
+        drawer, out = random.Random(seed), []
+        with self._ready():
+            past, tail = self._known(prompt)
+            ids = list(tail)
+            for _ in range(most):
+                first = past[0][0].shape[2] if past else 0
+                places = list(range(first, first + len(ids)))
+                logits, past = self._forward(past, ids, places, [-1] * len(ids), [len(ids) - 1])
+                logps = logits[0, -1].float().log_softmax(-1)
+                token = int(logps.argmax()) if temperature <= 0 else _drawn(logps / temperature, drawer)
+                out.append((token, float(logps[token])))
+                ids = [token]
+                if done([t for t, _ in out]):
+                    break
+        return out
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        with self._policy.frozen():
+            if self._acting is None:
+                yield
+            else:
+                with self._acting():
+                    yield
+
+    def _known(self, prompt: Sequence[int]) -> tuple[Layers, list[int]]:
+        """Keys and values of all whole blocks that end before the prompt's last token, and what is left."""
+        torch = load("torch")
+        end = (len(prompt) - 1) // BLOCK * BLOCK
+        kept: list[Layers] = []
+        past: Layers = []
+        for at in range(0, end, BLOCK):
+            key = tuple(prompt[: at + BLOCK])
+            block = self._blocks.get(key)
+            if block is None:
+                if kept and (not past or past[0][0].shape[2] < at):
+                    past = _joined(torch, kept)
+                ids = list(prompt[at : at + BLOCK])
+                _, whole = self._forward(past, ids, list(range(at, at + BLOCK)), [-1] * BLOCK, [BLOCK - 1])
+                block = [(k[:, :, at:].clone(), v[:, :, at:].clone()) for k, v in whole]
+                past = whole
+                self._blocks[key] = block
+                self.read += BLOCK
+            else:
+                self.reused += BLOCK
+            self._blocks.move_to_end(key)
+            kept.append(block)
+        while len(self._blocks) > self._room:
+            self._blocks.popitem(last=False)
+        self.read += len(prompt) - end
+        return (_joined(torch, kept) if kept else []), list(prompt[end:])
+
+    def _forward(
+        self,
+        past: Layers,
+        ids: Sequence[int],
+        places: Sequence[int],
+        owner: Sequence[int],
+        keep: Sequence[int],
+    ) -> tuple[Any, Layers]:
+        """(logits (1, len(keep), V) at the positions `keep` of `ids`, keys and values of past and ids)."""
+        torch, transformers = load("torch"), load("transformers")
+        device = self._policy.device
+        cache = transformers.DynamicCache()
+        for number, (keys, values) in enumerate(past):
+            cache.update(keys, values, number)
+        before = past[0][0].shape[2] if past else 0
+        logits = self._policy.model(
+            input_ids=torch.tensor([list(ids)], device=device),
+            position_ids=torch.tensor([list(places)], device=device),
+            attention_mask=self._sight(before, owner),
+            past_key_values=cache,
+            logits_to_keep=torch.tensor(list(keep), device=device),
+            use_cache=True,
+        ).logits
+        return logits, [(layer.keys, layer.values) for layer in cache.layers]
+
+    def _sight(self, before: int, owner: Sequence[int]) -> Any:
+        """(1, 1, Q, before + Q): 0 where a position sees another, the lowest number where not."""
+        torch = load("torch")
+        device = self._policy.device
+        own = torch.tensor(owner, device=device)
+        place = torch.arange(len(owner), device=device)
+        sees = (place[:, None] >= place[None, :]) & ((own[None, :] == -1) | (own[:, None] == own[None, :]))
+        kind = self._policy.model.get_input_embeddings().weight.dtype
+        blank = torch.zeros(len(owner), before + len(owner), dtype=kind, device=device)
+        blank[:, before:] = blank[:, before:].masked_fill(~sees, torch.finfo(kind).min)
+        return blank[None, None]
+
+
+def _joined(torch: Any, blocks: Sequence[Layers]) -> Layers:
+    return [
+        (torch.cat([k for k, _ in pairs], dim=2), torch.cat([v for _, v in pairs], dim=2))
+        for pairs in zip(*blocks, strict=True)
+    ]
+
+
+def _drawn(values: Any, drawer: random.Random) -> int:
+    """An index drawn from softmax(values (V,)), by a generator that is the same on every machine."""
+    weights = values.softmax(-1).double().cumsum(-1)
+    point = drawer.random() * float(weights[-1])
+    index = int(load("torch").searchsorted(weights, point))
+    return min(index, int(values.numel()) - 1)
