@@ -216,6 +216,6 @@ class Sandbox:
         names = sorted(
             (k, v) for k, v in {**state.variables, **state.env}.items() if not _PASSING.fullmatch(k)
         )
-        more = (state.arrays, state.assoc_arrays, state.aliases)
-        lists = [sorted((k, repr(v)) for k, v in some.items() if not _PASSING.fullmatch(k)) for some in more]
-        return f"{state.cwd} {names} {lists}"
+        arrays = {**state.arrays, **state.assoc_arrays}
+        lists = sorted((k, sorted(v.items())) for k, v in arrays.items() if not _PASSING.fullmatch(k))
+        return f"{state.cwd} {names} {lists} {sorted(state.aliases.items())}"

@@ -343,6 +343,26 @@ def test_what_is_drawn_is_drawn_from_the_seed() -> None:
     assert box.run(line) == first[0] and box.run(line) != first[0]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "grep -rn port /etc; grep -rl . /etc /var | head -3",
+        "cp -a /etc /tmp/e; diff -r /etc /var; md5sum /etc/*/*",
+        "mapfile -t a < /etc/passwd; declare -A m=([x]=1 [y]=2 [z]=3); echo ${!m[@]} ${a[@]}",
+        "gzip -k /etc/hosts; zip /tmp/z.zip /etc/hosts; tar cf /tmp/t /etc; split -l 1 /etc/passwd /tmp/x",
+        "set; declare -p; env; export -p; alias; compgen -c | head -20; ls -la / /proc /dev",
+        "awk '{c[$1]++} END{for(k in c) print k, c[k]}' /etc/*/*; jq -n '{b: 1, a: 2}'",
+    ],
+)
+def test_what_bash_does_by_itself_is_the_same_each_time(line: str) -> None:
+    seen = set()
+    for _ in range(4):
+        box = fresh()
+        came = box.run(line)
+        seen.add((came.out, came.err, came.code, box.survey.digest, box.place()))
+    assert len(seen) == 1
+
+
 def test_a_state_saved_comes_back_whole(box: Sandbox) -> None:
     box.run(
         "cd /etc; a=1; g() { echo g$a; }; echo one > /tmp/one; ln -s /tmp/one /tmp/link; "

@@ -15,6 +15,7 @@ from roleagent_lite.envs.shell.commands.admin import (
     identity,
     ntpdate,
     sleep,
+    tar,
     timedatectl,
     uuidgen,
     which,
@@ -215,6 +216,7 @@ def test_who_and_where(bench: Bench) -> None:
 
 
 def test_history_and_iso(bench: Bench) -> None:
+    assert bench.call(tar, "cf x /etc").code == 1
     assert "sed -i" in bench.call(editor, "/etc/hosts", name="vi").err
     bench.machine.typed += ["ls", "date"]
     assert bench.out(history, "") == "    1  ls\n    2  date\n"
