@@ -68,7 +68,7 @@ BASES: Mapping[str, str] = {
     "moonshot": "https://api.moonshot.ai/v1",
 }
 # Providers whose credentials are more than one variable: left to DSPy and LiteLLM.
-_OWN_CREDENTIALS = ("bedrock", "vertex_ai", "sagemaker", "azure_ai", "watsonx", "databricks", "snowflake")
+OWN_CREDENTIALS = ("bedrock", "vertex_ai", "sagemaker", "azure_ai", "watsonx", "databricks", "snowflake")
 _BARE = (("gpt-", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"), ("chatgpt", "openai"),
          ("claude", "anthropic"), ("gemini", "gemini"))  # fmt: skip
 
@@ -121,7 +121,7 @@ def parse(spec: str, limits: Limits, environ: Mapping[str, str] | None = None) -
     elif "@http" in spec:
         name, _, url = spec.partition("@")
     provider, _, rest = name.partition("/")
-    known = rest and (provider in KEY_VARIABLES or provider in LOCAL or provider in _OWN_CREDENTIALS)
+    known = rest and (provider in KEY_VARIABLES or provider in LOCAL or provider in OWN_CREDENTIALS)
     if provider == "openai" and not url:
         url = env.get("OPENAI_BASE_URL") or env.get("OPENAI_API_BASE")
     if provider in LOCAL and rest and not url:
@@ -158,7 +158,7 @@ def _provider(spec: str, name: str, url: str | None, limits: Limits, env: Mappin
             f"model '{spec}' names no provider; write PROVIDER/NAME (openai/gpt-4o-mini, anthropic/…, "
             f"ollama/…), NAME@URL for a server of your own, or embedded{nearest(name, ['embedded'])}"
         )
-    if provider in _OWN_CREDENTIALS:
+    if provider in OWN_CREDENTIALS:
         return Address("provider", spec, name, provider, proxy=proxy_for("https://" + provider, env))
     variables = KEY_VARIABLES.get(provider)
     if variables is None:  # LiteLLM knows many more; it finds their keys by itself

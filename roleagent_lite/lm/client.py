@@ -22,9 +22,10 @@ from roleagent_lite.errors import (
     ModelError,
     TransientModelError,
     UnsupportedRequest,
+    nearest,
 )
 from roleagent_lite.lm import dialect, faults
-from roleagent_lite.lm.address import Address, is_loopback
+from roleagent_lite.lm.address import KEY_VARIABLES, LOCAL, OWN_CREDENTIALS, Address, is_loopback
 from roleagent_lite.lm.limiter import connections
 from roleagent_lite.lm.price import quiet
 from roleagent_lite.lm.thinking import split
@@ -46,6 +47,7 @@ class ProviderModel:
         quiet()
         import dspy
 
+        _refuse_unknown(address)
         self.name = address.model
         self.base_url = address.base_url
         self.quirks = dialect.Quirks()
@@ -198,6 +200,21 @@ class ProviderModel:
         if status is None:
             return TransientModelError(f"{self.name}: {said.message}")
         return faults.judge(status, said, self._address, where, _wait(error))
+
+
+def _refuse_unknown(address: Address) -> None:
+    """Raises ConfigError for a provider that neither we nor LiteLLM know, before anything is sent."""
+    provider = address.provider
+    if provider in KEY_VARIABLES or provider in LOCAL or provider in OWN_CREDENTIALS:
+        return  # and LiteLLM, which takes seconds to import, is not asked
+    import litellm
+
+    litellm.suppress_debug_info = True  # it prints a list of providers
+    try:
+        litellm.get_llm_provider(address.model)
+    except litellm.exceptions.BadRequestError:
+        known = nearest(provider, [*KEY_VARIABLES, *LOCAL])
+        raise ConfigError(f"no provider '{provider}' for model '{address.spec}'{known}") from None
 
 
 def _exempt_this_machine() -> None:

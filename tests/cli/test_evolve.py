@@ -13,7 +13,7 @@ from roleagent_lite.cli.evolve import planned, prepare
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.tasksets import load_tasks
 from tests.cli.conftest import Inside
-from tests.cli.make import clear, toy_tasks
+from tests.cli.make import clear, cli, toy_tasks
 from tests.fake_server import Answer, FakeServer, Say, Seen
 from tests.report import make
 
@@ -167,3 +167,17 @@ def test_the_whole_job_report_resume_replay_export_and_eval(
     assert scored.returncode == 0, scored.stderr
     assert json.loads(scored.stdout)["systems"][0]["success"]["n"] == 8
     assert inside("show", "first").stdout == (tmp_path / "runs/first/report.md").read_text() + "\n"
+
+
+def test_an_unknown_provider_is_refused_before_anything_is_sent_and_the_name_stays_free(
+    tmp_path: Path,
+) -> None:
+    words = ("evolve", "--run", "u5", "--rounds", "1", "--tasks", str(toy_tasks(tmp_path / "t.jsonl", 1)))
+    done = cli(*words, "--model", "opneai/gpt-4o", cwd=tmp_path)
+    clear(done, 2, "no provider 'opneai'", "did you mean 'openai'?")
+    assert "at most" not in done.stderr, "no plan of calls is shown"
+    dispatched = tmp_path / "runs" / "u5" / "dispatched.jsonl"
+    assert not dispatched.exists() or not dispatched.read_bytes()
+    with FakeServer(learner) as fake:
+        again = cli(*words, "--model", f"fake@{fake.url}", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
