@@ -132,15 +132,19 @@ def _room(look: str) -> str:
 class _Ground:
     """What is known of the true state beside the text: rooms that are not as they were found, and doors.
 
-    A room changes only while the player is in it, so that rooms not yet seen are as the seed made them.
+    A room changes only while the player is in it, so that rooms not yet seen are as the seed made them, and
+    others as they were left. A door is of two rooms, and is kept apart from both.
     """
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
         self._game = simulator.keep(simulator.call("game"))
         self._inventory = simulator.keep(simulator.of(self._game, "agentInventory"))
-        self._rooms: dict[str, tuple[Any, str]] = {}
-        self._changed: dict[str, str] = {}
+        self._places: dict[str, Any] = {}
+        self._found: dict[str, str] = {}
+        self._now: dict[str, str] = {}
+        self._carried = ""
+        self._shown = ("", "")
         self._doors: set[tuple[str, str]] = set()
         self._read: set[str] = set()
 
@@ -154,24 +158,28 @@ class _Ground:
             here, there = sorted((_room(after), beyond.get(door[1], "")))
             self._doors ^= {(here, there)}
 
-    def state(self, look: str) -> str:
+    def state(self, look: str, inventory: str) -> str:
         """The state in one text; `look` says where the player stands."""
         name = _room(look)
-        if name not in self._rooms:
-            place = self._simulator.keep(self._simulator.of(self._game, "agentLocation"))
-            self._rooms[name] = (place, self._simulator.of(place, "toJSON"))
-        else:
-            place, found = self._rooms[name]
-            now = self._simulator.of(place, "toJSON")
-            self._changed.pop(name, None)
-            if now != found:
-                self._changed[name] = now
-        carried = self._simulator.of(self._inventory, "toJSON")
-        return repr((name, sorted(self._changed.items()), carried, sorted(self._doors), sorted(self._read)))
+        before, self._shown = self._shown, (name, inventory)
+        if name not in self._places:
+            self._places[name] = self._simulator.keep(self._simulator.of(self._game, "agentLocation"))
+            self._found[name] = self.room(name)
+        elif before[0] == name:
+            self._now[name] = self.room(name)
+        if before[1] != inventory:
+            self._carried = self._simulator.of(self._inventory, "toJSON")
+        changed = sorted((room, now) for room, now in self._now.items() if now != self._found[room])
+        return repr((name, changed, self._carried, sorted(self._doors), sorted(self._read)))
+
+    def room(self, name: str) -> str:
+        """A room as Java describes it, without its doors."""
+        told: str = self._simulator.of(self._places[name], "toJSON")
+        return told.partition(',"locationNorth":')[0]
 
     def facts(self) -> Iterator[str]:
         """What the rooms seen so far and the inventory hold, with what is open or cut or cooked."""
-        trees = [self._simulator.of(place, "toJSON") for place, _ in self._rooms.values()]
+        trees = [self._simulator.of(place, "toJSON") for place in self._places.values()]
         todo = [json.loads(tree, strict=False) for tree in trees]
         todo.append(json.loads(self._simulator.of(self._inventory, "toJSON"), strict=False))
         while todo:
@@ -204,7 +212,9 @@ class TextWorldExpress:
         self._total = min(1.0, max(0.0, float(said["score"])))
         self._done = self._total >= 1.0 or bool(said["tasksuccess"]) or bool(said["taskfailure"])
         actions = tuple(sorted(set(said["validActions"])))
-        ground = self._ground.state(said["look"]) if self._ground else said["observation"]
+        ground = said["observation"]
+        if self._ground is not None:
+            ground = self._ground.state(said["look"], said["inventory"])
         state = (ground, said["scoreRaw"], actions, self._done)
         key = hashlib.sha256(repr(state).encode("utf-8", "replace")).hexdigest()[:16]
         return Observation(said["observation"], actions, key)

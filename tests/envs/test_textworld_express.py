@@ -236,6 +236,20 @@ def test_what_a_closed_container_hides_is_part_of_the_state() -> None:
 
 
 @here
+@pytest.mark.parametrize("game", [g for g in GAMES if g != "simonsays"])
+def test_the_kept_state_is_what_java_says_at_every_step(game: str) -> None:
+    for seed, task in enumerate([t for t in TASKS if t.params["game"] == game][:3]):
+        env = made(task)
+        for _ in moves(env, None, seed, 25):
+            ground = env._ground
+            assert ground is not None
+            for name in ground._places:
+                assert ground._now.get(name, ground._found[name]) == ground.room(name)
+            assert ground._carried == ground._simulator.of(ground._inventory, "toJSON")
+        env.close()
+
+
+@here
 def test_a_failed_task_scores_zero_and_is_over() -> None:
     env = made(one_of("simonsays"))
     wrong = next(a for a in env.observe().admissible if f"'{a}'" not in env.observe().text)
