@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from roleagent_lite.ask import Asker, Prompts, load_prompts
 from roleagent_lite.config import RunConfig, from_mapping, merge
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.plan import PlannedCalls, estimate
 from roleagent_lite.lm.pool import Models, open_models
@@ -170,11 +170,25 @@ async def opened(
                     "replayed": total.replayed - before.replayed,
                     "stopped": stopped,
                 }
-                if not told:
-                    number = 1 + sum(event.kind == "session" for event in run.events)
-                    run.record(f"session/{number}", "session", data)
-                if report is not None:
-                    session.report = report(run.dir)
+                with _behind(stopped, listener):
+                    if not told:
+                        number = 1 + sum(event.kind == "session" for event in run.events)
+                        run.record(f"session/{number}", "session", data)
+                    if report is not None:
+                        session.report = report(run.dir)
+
+
+@contextmanager
+def _behind(stopped: str, listener: Listener | None) -> Iterator[None]:
+    """What is written at the end of a session. Where something stopped it (`stopped`, in words), that is what
+    its caller hears of: a disk that is full for the report was full before."""
+    try:
+        yield
+    except RoleAgentError as error:
+        if not stopped:
+            raise
+        if listener is not None:
+            listener(Progress("report", note=str(error)))
 
 
 def _checked(run: Run, config: RunConfig, beginning: Beginning) -> dict[str, Any]:

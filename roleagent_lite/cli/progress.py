@@ -29,6 +29,7 @@ _WORDS = {
     "dev": "scoring on dev tasks",
     "diagnose": "reading failures",
     "reflect": "rewriting the prompt",
+    "report": "writing the report",
     "test": "playing the sealed tasks",
     "load": "loading the model",
     "download": "fetching the model, MB",

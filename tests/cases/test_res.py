@@ -167,6 +167,32 @@ def test_res_05_a_full_disk_at_the_report_keeps_the_old_one(tmp_path: Path) -> N
     assert not list(report.parent.glob("*.part"))
 
 
+def test_res_05_the_first_file_that_did_not_fit_is_named_and_not_the_report(tmp_path: Path) -> None:
+    """The report does not fit either; its own fault stands beside the first one and not in its place."""
+    tasks_file(tmp_path / "t.jsonl", 12)
+    with FakeServer(won) as fake:
+        said = limited(40_000, tmp_path, words(fake))
+        line = said.message(1, "calls.jsonl", "free some space and resume")
+        assert "report" not in line and "report.html" in said.err
+        code, out, err = command(*words(fake), cwd=tmp_path)
+    assert code == 0 and "12 of 12" in out, err
+
+
+def test_res_05_a_table_that_is_a_folder_is_refused_before_the_model_is_asked(tmp_path: Path) -> None:
+    tasks_file(tmp_path / "t.jsonl", 2)
+    with FakeServer(won) as fake:
+        assert command(*words(fake), cwd=tmp_path)[0] == 0
+        run, asked = tmp_path / "runs" / "run", fake.count
+        for table in ("calls", "trajectories"):
+            (run / f"{table}.jsonl").rename(run / f"{table}.kept")
+            (run / f"{table}.jsonl").mkdir()
+            Said(*command(*words(fake), cwd=tmp_path), tmp_path).message(2, f"{table}.jsonl is a folder")
+            (run / f"{table}.jsonl").rmdir()
+            (run / f"{table}.kept").rename(run / f"{table}.jsonl")
+        assert fake.count == asked
+        assert command(*words(fake), cwd=tmp_path)[0] == 0
+
+
 def test_res_05_a_full_log_is_no_traceback_on_the_screen(tmp_path: Path) -> None:
     code = (
         "import logging, resource, sys, warnings; from pathlib import Path\n"
