@@ -73,6 +73,8 @@ class Table(Generic[T]):
         self._end: int | None = None  # where whole records end, if half a record stands behind them
         if path.is_file():  # a device (/dev/full) has nothing to read, or no end
             self._scan()
+        elif path.is_dir():  # found now, and not by the first record, which is paid for by then
+            raise ConfigError(f"{path} is a folder where a file of records belongs; move it away")
 
     def _scan(self) -> None:
         good = 0
