@@ -239,6 +239,18 @@ def _take_lock(path: Path) -> IO[str]:
     return lock
 
 
+def held(run: Path) -> bool:
+    """Whether a live process writes this run. The shared lock that asks is let go at once."""
+    try:
+        with (run / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
 # What may change between a kill and a resume without mixing two experiments. The base URL and max_tokens may
 # not: they are part of a call's key, so what was paid for would be bought again.
 _FREE = {"workers", "limits.rpm", "limits.tpm", "limits.timeout", "limits.retries", "limits.api_key_env"}

@@ -27,15 +27,19 @@ def job_of(run: Run) -> str:
 
 
 def interrupted_run(root: Path, job: str) -> str:
-    """The newest run of this job that was begun and not finished. Raises ConfigError where there is none."""
+    """The newest run of this job that was begun, not finished, and that no live process plays. Raises
+    ConfigError where there is none."""
     from roleagent_lite.cli.output import run_names
     from roleagent_lite.errors import ConfigError
 
+    played = ""
     for name in reversed(run_names(root)):
         one = describe(root / name)
         if (one["status"], one.get("job")) == ("interrupted", job):
             return name
-    raise ConfigError(f"no interrupted {job} in {root}/ to resume; `roleagent-lite runs` lists runs")
+        if one["status"] == "running" and not played:
+            played = f" (run '{name}' is being played by a live process)"
+    raise ConfigError(f"no interrupted {job} in {root}/ to resume{played}; `roleagent-lite runs` lists runs")
 
 
 def to_resume(name: str | None, root: Path, job: str) -> Path:
@@ -53,10 +57,11 @@ def to_resume(name: str | None, root: Path, job: str) -> Path:
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """One run as plain data: name, status (new, interrupted, finished, unreadable), model, tasks, episodes,
-    solved, errors (infrastructure). A run that cannot be read is listed with the reason, not hidden."""
+    """One run as plain data: name, status (new, running, interrupted, finished, unreadable), model, tasks,
+    episodes, solved, errors (infrastructure). A run that cannot be read is listed with the reason, not
+    hidden; one that a live process holds is running until it is finished."""
     from roleagent_lite.errors import RoleAgentError
-    from roleagent_lite.store import Run
+    from roleagent_lite.store import Run, held
 
     try:
         with Run.open(path) as run:
@@ -66,7 +71,7 @@ def describe(path: Path) -> dict[str, Any]:
                 errors += not trajectory.outcome.scored
             return {
                 "name": run.name,
-                "status": run.status,
+                "status": "running" if run.status != "finished" and held(path) else run.status,
                 "job": job_of(run),
                 "model": run.config.model,
                 "tasks": run.config.tasks,
@@ -78,9 +83,19 @@ def describe(path: Path) -> dict[str, Any]:
         return {"name": path.name, "status": "unreadable", "reason": str(error)}
 
 
+def solved_words(one: dict[str, Any]) -> str:
+    """The share of scored episodes that were solved; in words where there is none to share by."""
+    from roleagent_lite.cli.output import percent
+
+    if not one.get("episodes"):
+        return ""
+    scored = one["episodes"] - one["errors"]
+    return percent(one["solved"] / scored) if scored else "nothing scored"
+
+
 def command(runs: Runs = Path("runs"), json: AsJson = False) -> None:
-    """List runs: what is finished, what was interrupted."""
-    from roleagent_lite.cli.output import emit, percent, resuming, run_names, table
+    """List runs: what is finished, what is being played, what was interrupted."""
+    from roleagent_lite.cli.output import emit, resuming, run_names, table
 
     found = [describe(runs / name) for name in run_names(runs)]
     rows = [
@@ -90,16 +105,15 @@ def command(runs: Runs = Path("runs"), json: AsJson = False) -> None:
             str(one.get("model", "")),
             str(one.get("tasks", "")),
             str(one.get("episodes", "")),
-            percent(one["solved"] / (one["episodes"] - one["errors"]))
-            if one.get("episodes", 0) > one.get("errors", 0)
-            else "",
+            str(one.get("errors") or ""),
+            solved_words(one),
         ]
         for one in found
     ]
     if not found:
         text = f"no runs in {runs}/ yet; `roleagent-lite evolve` starts one"
     else:
-        text = table(["run", "status", "model", "tasks", "episodes", "solved"], rows)
+        text = table(["run", "status", "model", "tasks", "episodes", "errors", "solved"], rows)
         stopped = [one for one in found if one["status"] == "interrupted"]
         if stopped:
             last = stopped[-1]

@@ -6,7 +6,6 @@ memory). Nothing is written but one small file that goes at once.
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from roleagent_lite.config import load
 from roleagent_lite.doctor.line import Line, ok, problem, warning
 from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.memory.health import TableHealth, health
-from roleagent_lite.store import Run
+from roleagent_lite.store import Run, held
 
 LOW_DISK = 2 << 30  # bytes; a long run and its store
 NO_DISK = 100 << 20  # bytes; not even the embedded model fits
@@ -57,18 +56,6 @@ def writable(name: str, path: Path) -> Line:
             name, f"{at} cannot be written: {error.strerror}", "mend its permissions, or name another folder"
         )
     return ok(name, f"{path} can be written" if at == path.absolute() else f"{path} can be made")
-
-
-def held(run: Path) -> bool:
-    """Whether a live process writes this run. The shared lock that asks is let go at once."""
-    try:
-        with (run / "lock").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
 
 
 def _torn(run: Path) -> list[str]:

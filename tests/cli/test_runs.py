@@ -10,6 +10,7 @@ import pytest
 from roleagent_lite.cli import runs
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.store import Event
+from tests.cli.make import cli
 from tests.report import make
 
 
@@ -48,6 +49,46 @@ def test_res_03_a_killed_run_is_listed_as_interrupted_with_the_way_on(
     text = capsys.readouterr().out
     assert "--resume --run" in text
     assert next(line for line in text.splitlines() if line.startswith("killed")).endswith("100 %")
+
+
+def test_a_run_that_a_live_process_plays_is_running_and_is_not_to_be_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with make.new_run(tmp_path / "alive") as run:
+        run.record("start", "start", {"counts": {"train": 4, "dev": 2, "test": 2}})
+        run.dispatched.put(Event("c", "call", {}))
+        done = cli("runs", "--runs", str(tmp_path), cwd=tmp_path)  # the lock is this process's
+        assert done.returncode == 0 and " running " in done.stdout, done.stdout
+        assert "interrupted" not in done.stdout and "--resume" not in done.stdout
+        with pytest.raises(ConfigError, match=r"no interrupted evolve .*'alive' is being played by a live"):
+            runs.to_resume(None, tmp_path, "evolve")
+    assert listed(tmp_path, capsys)[0]["status"] == "interrupted"
+    assert runs.to_resume(None, tmp_path, "evolve") == tmp_path / "alive"
+
+
+def test_a_finished_run_whose_report_is_still_written_is_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with make.whole_run(tmp_path / "done"), make.new_run(tmp_path / "begun"):
+        found = {one["name"]: one["status"] for one in listed(tmp_path, capsys)}
+    assert found == {"done": "finished", "begun": "running"}
+
+
+def test_where_nothing_was_scored_the_errors_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with make.new_run(tmp_path / "dead") as run:
+        make.play(run, *(make.episode(make.task(n), make.SEED, make.BROKEN) for n in range(3)))
+    with make.new_run(tmp_path / "part") as run:
+        make.play(
+            run, make.episode(make.task(1), make.SEED), make.episode(make.task(2), make.SEED, make.BROKEN)
+        )
+    runs.command(runs=tmp_path)
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split()[-3:] == ["episodes", "errors", "solved"]
+    rows = {line.split()[0]: line for line in lines if line}
+    assert rows["dead"].split()[-4:] == ["3", "3", "nothing", "scored"]
+    assert rows["part"].split()[-4:] == ["2", "1", "100", "%"]
 
 
 def test_a_run_that_cannot_be_read_is_not_hidden(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from roleagent_lite.config import RunConfig
 from roleagent_lite.doctor import places
 from roleagent_lite.memory.health import TableHealth
-from roleagent_lite.store import Event, Run
+from roleagent_lite.store import Event, Run, held
 from tests.memory.make import Hashing, items
 from tests.report import make
 
@@ -63,12 +63,12 @@ def test_whole_runs_are_one_line(tmp_path: Path) -> None:
 
 def test_a_run_that_a_live_process_writes_is_named_and_not_disturbed(tmp_path: Path) -> None:
     with Run.create(tmp_path / "r", RunConfig()) as run:
-        assert places.held(tmp_path / "r")
+        assert held(tmp_path / "r")
         lines = places.runs(tmp_path)
         assert lines[1].name == "run r" and "live process" in lines[1].found
         run.record("a", "note", {})
-    assert not places.held(tmp_path / "r") and len(places.runs(tmp_path)) == 1
-    assert not places.held(tmp_path / "nothing")
+    assert not held(tmp_path / "r") and len(places.runs(tmp_path)) == 1
+    assert not held(tmp_path / "nothing")
     Run.create(tmp_path / "r", RunConfig()).close()
 
 
@@ -82,10 +82,10 @@ def test_a_run_held_by_another_process(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdin is not None
         assert other.stdout.readline() == "held\n"
-        assert places.held(tmp_path / "r")
+        assert held(tmp_path / "r")
         other.stdin.close()
         other.wait(60)
-    assert not places.held(tmp_path / "r")
+    assert not held(tmp_path / "r")
 
 
 def test_a_torn_run_and_an_unreadable_one(tmp_path: Path) -> None:
