@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 RecipeName = Annotated[str, typer.Option("--recipe", help="A shipped recipe or a TOML file.")]
 Out = Annotated[
-    Path | None, typer.Option("--out", help="Folder for what is written; default RUN/distill/RECIPE.")
+    Path | None,
+    typer.Option(
+        "--out", help="Folder for what is written; default RUN/distill/RECIPE, online RUNS/RECIPE-online."
+    ),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Write the samples with tokens and loss masks; train nothing.")
@@ -29,18 +32,41 @@ Export = Annotated[
         help="Write what was trained, checked, as adapter, merged, gguf, gguf-adapter, ollama or all.",
     ),
 ]
+Online = Annotated[
+    bool,
+    typer.Option("--online", help="The model plays itself, update by update; takes --tasks in place of RUN."),
+]
+Tasks = Annotated[str, typer.Option("--tasks", help="With --online: a shipped task set or a JSONL file.")]
+Sealed = Annotated[
+    bool,
+    typer.Option(
+        "--sealed", help="With --online: at the end, play the sealed tasks with base and adapter, once."
+    ),
+]
 
 
 def command(
-    run: RunArgument,
+    run: RunArgument = "",
     recipe: RecipeName = "smollm2-cpu",
     dry_run: DryRun = False,
     out: Out = None,
     export: Export = None,
+    online: Online = False,
+    tasks: Tasks = "household-easy",
+    sealed: Sealed = False,
     runs: Runs = Path("runs"),
     json: AsJson = False,
 ) -> None:
     """Train an adapter on a run's training episodes; the same command goes on after an interruption."""
+    if online:
+        from roleagent_lite.cli.distill_online import train
+
+        train(recipe, tasks, out, runs, sealed, json)
+        return
+    if not run:
+        from roleagent_lite.errors import ConfigError
+
+        raise ConfigError("distill needs a RUN (`roleagent-lite runs` lists them), or --online")
     if export is not None:
         from roleagent_lite.cli.distill_out import export_adapter
 

@@ -1,0 +1,80 @@
+"""What `distill --online` shows: an update a line, then the dev tasks before and after, and the sealed ones.
+
+Owns the words on the screen. Leaves out the training (distill/online.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from roleagent_lite.types import Progress
+
+
+def train(recipe: str, tasks: str, out: Path | None, runs: Path, sealed: bool, json: bool) -> None:
+    """`distill --online`. The run directory is `out`, else RUNS/RECIPE-online. Raises RoleAgentError where
+    training had to stop."""
+    from roleagent_lite.cli import trust
+    from roleagent_lite.cli.border import ending_on_signals, tell
+    from roleagent_lite.cli.output import emit, table
+    from roleagent_lite.distill.online import check, train_online
+    from roleagent_lite.distill.recipe import load_recipe
+    from roleagent_lite.distill.stand import config_of
+    from roleagent_lite.errors import RoleAgentError
+    from roleagent_lite.report.html.write import write_all
+
+    plan = load_recipe(recipe)
+    check(plan)
+    trust.announce(config_of(plan, tasks), tell)
+    ending_on_signals()
+
+    def hear(progress: Progress) -> None:
+        if progress.note:
+            count = f" {progress.done}/{progress.total}" if progress.total else ""
+            tell(f"{progress.stage}{count}: {progress.note}")
+
+    folder = out or runs / f"{plan.name}-online"
+    told = train_online(plan, tasks, folder, hear, sealed=sealed, report=write_all)
+    for warning in told["warnings"]:
+        tell(f"warning: {warning}")
+    emit(told, table(("what", ""), _rows(told)), json)
+    if told["stopped"]:
+        raise RoleAgentError(
+            f"training stopped: {told['stopped']}; the last good adapter is {told['adapter']}"
+        )
+
+
+def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = [
+        ("method", told["method"]),
+        ("trained with", f"{told['backend']} on {told['device']}"),
+        ("reference", told["reference"]),
+        ("updates", f"{told['updates']} of {told['of']} in {told['minutes']} minutes"),
+        (
+            "predictions",
+            "played and rewarded" if told["predictions"] else "off: R_pre is 0 (online.predictions)",
+        ),
+    ]
+    rows += [(f"dev after {look['update']} updates", share(look)) for look in told["dev"]]
+    opened = told.get("sealed")
+    if opened is not None:
+        rows += [(f"sealed, {name}", share(found)) for name, found in opened["systems"].items()]
+        rows += [(f"{p['second']} - {p['first']}", _difference(p)) for p in opened["pairs"] if "n" in p]
+    return [*rows, ("adapter", told["adapter"])]
+
+
+def share(found: dict[str, Any]) -> str:
+    """A share of solved tasks with its interval and n."""
+    if found["solved"] is None:
+        return "unknown (no episode counts)"
+    interval = f"{found['low']:.0%} to {found['high']:.0%}"
+    return f"{found['solved']:.0%} solved of {found['n']} (95 % interval {interval})"
+
+
+def _difference(pair: dict[str, Any]) -> str:
+    words = "within noise" if pair["within_noise"] else "beyond noise"
+    played = f"{pair['n']} tasks, {pair['wins']} won, {pair['losses']} lost"
+    return (
+        f"{100 * pair['difference']:+.1f} points on {played}, p = {pair['p']:.3g} ({pair['test']}): {words}"
+    )
