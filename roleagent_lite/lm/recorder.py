@@ -10,7 +10,8 @@ changes nothing, and a resumed or replayed run finds the replies of the first on
 
 In the table `dispatched` a call K leaves: `K` (call) when it is first sent, `K#n` (again) when a later
 process sends it, `K!` (failed) for the first refusal, `K-n` (void) for later refusals and for a sending that
-a cap or a fatal error stopped, `K+n` (lost) for a reply that was paid for and not usable.
+a cap or a fatal error stopped, `K+n` (lost) for a reply that was paid for and not usable, or may have been
+(`unread`: it was cut, or is none). `requests` of a refusal: how often the call was sent until then.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any, Protocol
 
 import roleagent_lite.errors as errors
 from roleagent_lite.errors import BudgetStop, ConfigError, ModelError
+from roleagent_lite.lm.faults import may_be_billed
 from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.retry import Lost
 from roleagent_lite.redact import clean
@@ -30,6 +32,28 @@ from roleagent_lite.types import Call, Reply, Request, Usage
 
 # Failures that are the answer to a request: asked again it would fail again, so a resume does not ask.
 _SETTLED = ("ContextTooLong", "ContentFiltered")
+MAX_TEXT = 1_000_000  # characters of a reply that are kept and used; a whole book has fewer
+
+
+def kept(reply: Reply) -> Reply:
+    """`reply` without keys, and no longer than MAX_TEXT; one that is cut says so and has finish "length".
+
+    What is stored is what the caller gets, so that a resume reads the same.
+    """
+    # Cleaned before it is cut: half a key would not be known for one.
+    text, reasoning = clean(reply.text), clean(reply.reasoning)
+    cut = len(text) > MAX_TEXT
+    reply = replace(reply, text=_cut(text), reasoning=None if reasoning is None else _cut(reasoning))
+    if not cut:
+        return reply
+    finish = "length" if reply.finish == "stop" else reply.finish
+    return replace(reply, finish=finish, token_ids=None, logprobs=None)  # they would be those of the whole
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_TEXT:
+        return text
+    return f"{text[:MAX_TEXT]}\n[cut here: the reply had {len(text):,} characters]"
 
 
 class Attempts(Protocol):
@@ -93,7 +117,7 @@ class Recorder:
         if run is None:
             if self._inner is None:
                 raise ConfigError("replay: there is no run to replay from")
-            return Call(key, self.name, self.base_url, request, await self._inner.complete(request))
+            return Call(key, self.name, self.base_url, request, kept(await self._inner.complete(request)))
         stored = run.calls.get(key)
         if stored is not None:
             self._ledger.replay(request.role, self.name)
@@ -107,29 +131,37 @@ class Recorder:
         return await self._buy(run, key, request, self._inner)
 
     async def _buy(self, run: Run, key: str, request: Request, inner: Attempts) -> Call:
-        who = {"role": request.role, "model": self.name}
+        who: dict[str, Any] = {"role": request.role, "model": self.name}
         if key in run.dispatched:  # by an earlier process: each sending has an event of its own
             run.dispatched.put(Event(self._free(run, key, "#"), "again", who))
         else:
             run.dispatched.put(Event(key, "call", who))
 
-        def lost(reply: Reply) -> None:
-            used = {f.name: getattr(reply.usage, f.name) for f in fields(Usage)}
+        requests = 0  # that brought no reply
+
+        def lost(what: Reply | ModelError) -> None:
+            nonlocal requests
+            if isinstance(what, Reply):
+                used: dict[str, Any] = {f.name: getattr(what.usage, f.name) for f in fields(Usage)}
+                self._ledger.lose(request.role, self.name)
+            else:
+                requests += 1
+                if not may_be_billed(what):
+                    return
+                used = {"unread": True}  # the ledger has heard of it
             run.dispatched.put(Event(self._free(run, key, "+"), "lost", who | used))
-            self._ledger.lose(request.role, self.name)
 
         try:
             reply = await inner.complete(request, lost)
         except (BudgetStop, ModelError) as error:
+            sent = {"requests": requests}
             if isinstance(error, BudgetStop) or error.fatal or f"{key}!" in run.dispatched:
-                run.dispatched.put(Event(self._free(run, key, "-"), "void", who))  # no reply, no bill
+                run.dispatched.put(Event(self._free(run, key, "-"), "void", who | sent))  # no reply, no bill
             else:
                 said = {"error": type(error).__name__, "message": str(error), "status": error.status}
-                run.dispatched.put(Event(key + "!", "failed", who | said))
+                run.dispatched.put(Event(key + "!", "failed", who | sent | said))
             raise
-        # Cleaned of keys before anyone cuts it to length, and the same now as when a resume reads it.
-        reply = replace(reply, text=clean(reply.text), reasoning=clean(reply.reasoning))
-        call = Call(key, self.name, self.base_url, request, reply)
+        call = Call(key, self.name, self.base_url, request, kept(reply))
         run.calls.put(call)
         return call
 

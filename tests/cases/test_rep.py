@@ -264,3 +264,13 @@ def test_rep_10_an_observation_with_emoji_arabic_and_nul(tmp_path: Path) -> None
     shown = cli("show", "run", "t1#0", "--full", cwd=tmp_path, env=plain)
     assert shown.returncode == 0, shown.stderr
     assert "\\U0001f511" in shown.stdout and "\x00" not in shown.stdout and "\x1b" not in shown.stdout
+
+
+async def test_a_reply_of_megabytes_ends_its_episode_as_cut_off_and_is_not_stored_whole(
+    tmp_path: Path,
+) -> None:
+    with FakeServer(lambda seen: Say("I think. " * 500_000)) as fake:
+        played = await foretell(fake, tmp_path)
+        assert fake.count == 1, "it is not asked for again with all of it in the request"
+    assert played.ends == [("cut_off", "max_tokens")]
+    assert sum(file.stat().st_size for file in tmp_path.rglob("*.jsonl")) < 3_000_000

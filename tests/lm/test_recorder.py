@@ -22,7 +22,7 @@ from roleagent_lite.errors import (
     TransientModelError,
 )
 from roleagent_lite.lm.ledger import Ledger
-from roleagent_lite.lm.recorder import Counter, Recorder
+from roleagent_lite.lm.recorder import MAX_TEXT, Counter, Recorder
 from roleagent_lite.lm.retry import Breaker, Retried
 from roleagent_lite.lm.scripted import Rule, ScriptedModel
 from roleagent_lite.store import Run
@@ -314,3 +314,28 @@ async def test_acc_07_a_key_in_a_message_is_not_stored(tmp_path: Path) -> None:
             call, request=replace(call.request, messages=ask("use [key]").messages)
         )
     assert "my-very-own-key" not in (tmp_path / "calls.jsonl").read_text()
+
+
+async def test_a_reply_of_megabytes_is_cut_and_says_so_and_a_resume_reads_the_same(tmp_path: Path) -> None:
+    huge = Reply("word " * 800_000, reasoning="hm " * 400_000, token_ids=(1, 2), usage=Usage(9, 5))
+    for number, answer in enumerate((huge, replace(huge, finish="refusal"))):
+        with Bench(tmp_path / str(number), lambda r, a=answer: a) as bench:  # type: ignore[misc]
+            got = (await bench.recorder.call(ask())).reply
+        assert got.text.startswith("word word ") and len(got.text) < MAX_TEXT + 100
+        assert got.text.endswith("\n[cut here: the reply had 4,000,000 characters]")
+        assert got.reasoning is not None and got.reasoning.endswith("had 1,200,000 characters]")
+        assert got.finish == ("length", "refusal")[number]
+        assert got.token_ids is None and got.usage == huge.usage, "what was billed stays"
+        with Bench(tmp_path / str(number), numbered()) as bench:
+            assert (await bench.recorder.call(ask())).reply == got and bench.model.requests == 0
+        assert (tmp_path / str(number) / "calls.jsonl").stat().st_size < 3 * MAX_TEXT
+    unrecorded = Recorder(
+        Retried(ScriptedModel(lambda r: huge, "m"), 2, Breaker()), None, Ledger(Budget()), name="m"
+    )
+    assert len((await unrecorded.complete(ask())).text) < MAX_TEXT + 100
+
+
+async def test_a_reply_at_the_limit_is_left_alone(tmp_path: Path) -> None:
+    answer = Reply("x" * MAX_TEXT, usage=Usage(9, 5), token_ids=(1,))
+    with Bench(tmp_path, lambda r: answer) as bench:
+        assert (await bench.recorder.call(ask())).reply == answer
