@@ -8,6 +8,7 @@ in infrastructure errors; 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -24,6 +25,7 @@ _BEFORE_HEAVY_IMPORTS = {
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _state: dict[str, Path | None] = {"log": None}
 
 
@@ -31,6 +33,8 @@ def prepare_environment() -> None:
     """Set what libraries read at import (the user's own values win) and remember keys so as to hide them."""
     for name, value in _BEFORE_HEAVY_IMPORTS.items():
         os.environ.setdefault(name, value)
+    if sys.stdout is None:  # closed by whoever started us (`>&-`): then nobody wants to read the result
+        sys.stdout = open(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         # A model may say anything; a terminal that cannot show a character must not end the run.
         if hasattr(stream, "reconfigure"):
@@ -79,7 +83,9 @@ def tell(message: str) -> None:
 
 
 def missing(error: BaseException) -> str | None:
-    """What to do about a package that is not installed; None where `error` says something else."""
+    """What to do about a package that is not installed or broken; None where `error` says something else."""
+    if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
+        return f"a package cannot be imported: {error}; `roleagent-lite doctor --imports` says which"
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
     package = error.name.partition(".")[0]
@@ -116,6 +122,14 @@ def _save_traceback(error: BaseException) -> Path:
     return path
 
 
+def _full(error: BaseException) -> str | None:
+    """A disk that is full, standard output redirected to one included, in words; None for anything else."""
+    if not isinstance(error, OSError) or error.errno not in _DISK:
+        return None
+    where = error.filename or "standard output, or a file (--debug says which)"
+    return f"cannot write {where}: {error.strerror}"
+
+
 def guarded(job: Callable[[], object], debug: bool = False) -> int:
     """Run `job`; its exit code. Prints one message for a fault; `debug` adds the traceback, scrubbed.
 
@@ -124,7 +138,11 @@ def guarded(job: Callable[[], object], debug: bool = False) -> int:
     from roleagent_lite.errors import RoleAgentError
 
     try:
-        code = job()
+        try:
+            code = job()
+        except SystemExit:  # the usual end of a command: what it printed must be out before it counts as done
+            sys.stdout.flush()
+            raise
         return code if isinstance(code, int) else 0
     except RoleAgentError as error:
         caught: BaseException = error
@@ -138,7 +156,7 @@ def guarded(job: Callable[[], object], debug: bool = False) -> int:
     except Exception as error:  # border: cli  # noqa: BLE001
         caught = error
         advice = missing(error)
-        message, exit_code = (advice, 2) if advice else (_unexpected(error), 1)
+        message, exit_code = (advice, 2) if advice else (_full(error) or _unexpected(error), 1)
     if debug:
         import traceback
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import shlex
 import signal
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -20,6 +24,7 @@ from roleagent_lite.errors import (
     MissingExtra,
     RoleAgentError,
 )
+from tests.cli.make import environment
 
 SECRET = "sesame-open-987654"
 
@@ -102,6 +107,41 @@ def test_a_missing_package_names_its_extra(capsys: pytest.CaptureFixture[str]) -
     assert "pip install 'roleagent-lite[embed]'" in capsys.readouterr().err
     assert raising(ModuleNotFoundError("No module named 'gepa'", name="gepa")) == 2
     assert "'gepa' is not installed" in capsys.readouterr().err
+
+
+def test_a_package_that_is_broken_is_named_and_the_doctor_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raising(ImportError("libfoo.so.3: cannot open shared object file", name="lancedb")) == 2
+    err = capsys.readouterr().err
+    assert "libfoo.so.3" in err and "doctor --imports" in err and "unexpected" not in err
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="a full disk is played by /dev/full")
+@pytest.mark.parametrize("words", [["runs"], ["runs", "--json"], ["--version"], ["runs", "--help"]])
+def test_standard_output_on_a_full_disk_is_one_plain_message(words: list[str], tmp_path: Path) -> None:
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "roleagent_lite.cli.main", *words], cwd=tmp_path, env=environment(),
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("roleagent-lite: cannot write standard output"), done.stderr
+    assert "No space left on device" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_file_on_a_full_disk_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raising(OSError(errno.ENOSPC, "No space left on device", "runs/r/x.json")) == 1
+    assert capsys.readouterr().err == "roleagent-lite: cannot write runs/r/x.json: No space left on device\n"
+
+
+def test_standard_output_that_was_closed_is_no_fault(tmp_path: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -m roleagent_lite.cli.main runs >&-"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_missing_module_of_our_own_is_a_fault_of_ours(
