@@ -34,7 +34,7 @@ def prepare_environment() -> None:
     for name, value in _BEFORE_HEAVY_IMPORTS.items():
         os.environ.setdefault(name, value)
     if sys.stdout is None:  # closed by whoever started us (`>&-`): then nobody wants to read the result
-        sys.stdout = open(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8", closefd=False)
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         # A model may say anything; a terminal that cannot show a character must not end the run.
         if hasattr(stream, "reconfigure"):

@@ -23,6 +23,10 @@ Probe = Annotated[
     ),
 ]
 Stores = Annotated[bool, typer.Option("--stores", help="Open the memory stores of all runs too.")]
+Imports = Annotated[
+    bool,
+    typer.Option("--imports", help="Import every needed package to see whether it can be: about 10 seconds."),
+]
 One = Annotated[str | None, typer.Option("--run", help="Look at this run alone, and read it whole.")]
 
 
@@ -47,6 +51,7 @@ def command(
     runs: Runs = Path("runs"),
     run: One = None,
     stores: Stores = False,
+    imports: Imports = False,
     json: AsJson = False,
 ) -> None:
     """Check this machine, its packages, keys, stores and a model; 1 = something will not work."""
@@ -61,6 +66,7 @@ def command(
         api_key_env=api_key_env,
         probe=probe,
         stores=stores,
+        imported=imports,
     )
     emit([asdict(line) for line in lines], words(lines), json)
     if any(line.state == "problem" for line in lines):

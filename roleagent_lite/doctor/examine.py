@@ -13,6 +13,7 @@ from pathlib import Path
 import roleagent_lite.doctor.machine as machine
 import roleagent_lite.doctor.network as network
 import roleagent_lite.doctor.places as places
+from roleagent_lite.doctor.imports import imports, not_imported
 from roleagent_lite.doctor.line import Line, problem
 from roleagent_lite.doctor.packages import packages
 from roleagent_lite.lm.wheels import cache_dir
@@ -39,6 +40,7 @@ def checks(
     key_env: str | None,
     probe: bool,
     stores: bool = False,
+    imported: bool = False,
 ) -> list[tuple[str, Check]]:
     """Names and checks in the order in which they are shown."""
     cache = cache_dir()
@@ -46,6 +48,7 @@ def checks(
     return [
         ("python", machine.python),
         ("packages", packages),
+        ("imports", imports if imported else not_imported),
         ("encoding", machine.encoding),
         ("clock", machine.clock),
         ("cores", machine.cores),
@@ -80,13 +83,15 @@ def examine(
     api_key_env: str | None = None,
     probe: bool = False,
     stores: bool = False,
+    imported: bool = False,
 ) -> list[Line]:
     """All lines, in a fixed order. run: look at this run alone, and read it whole. stores: open the memory
-    stores of all runs too, which loads LanceDB.
+    stores of all runs too, which loads LanceDB. imported: import every needed package in a process of its
+    own, which takes some seconds; the other checks run meanwhile.
 
     Nothing is sent unless `model` or `base_url` is given; paid calls are made only with `probe`.
     """
-    todo = checks(runs, run, model, base_url, api_key_env, probe, stores)
+    todo = checks(runs, run, model, base_url, api_key_env, probe, stores, imported)
     with ThreadPoolExecutor(8) as pool:  # the programs asked for their version take their time
         found = list(pool.map(lambda one: guarded(*one), todo))
     return [line for lines in found for line in lines]
