@@ -132,9 +132,12 @@ def report_file(path: Path) -> Path:
 
 def cost(spend: list[dict[str, Any]]) -> str:
     """One line on calls, tokens and dollars of all roles; unknown stays unknown."""
-    calls = sum(s["calls"] for s in spend)
-    if not calls:
-        return "no call was made"
+    from roleagent_lite.report.means import requests_words
+
+    calls, unread = (sum(s[k] for s in spend) for k in ("calls", "unread"))
+    silent = requests_words(calls, sum(s["failed"] for s in spend), unread)
+    if calls == unread:
+        return silent or "no call was made"
     tokens = sum(s["unknown_tokens"] for s in spend)
     money = sum(s["unknown_dollars"] for s in spend)
     known = dollars(sum(s["dollars"] for s in spend)) if money < calls else "dollars unknown"
@@ -142,7 +145,8 @@ def cost(spend: list[dict[str, Any]]) -> str:
     counted = f"{sent:,} tokens in ({cached:,} cached), {got:,} out, " if tokens < calls or sent + got else ""
     line = f"{calls:,} calls, {counted}{known}"
     line += f"; tokens unknown for {tokens} calls" if tokens else ""
-    return line + (f"; price unknown for {money} calls" if 0 < money < calls else "")
+    line += f"; price unknown for {money} calls" if 0 < money < calls else ""
+    return line + (f"; {silent}" if silent else "")
 
 
 def finish(path: Path, as_json: bool) -> None:

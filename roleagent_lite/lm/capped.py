@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roleagent_lite.errors import ModelError, TransientModelError
-from roleagent_lite.lm.faults import Unreachable
+from roleagent_lite.errors import ModelError
+from roleagent_lite.lm.faults import may_be_billed
 from roleagent_lite.lm.ledger import Ledger
 from roleagent_lite.lm.price import Price
 from roleagent_lite.types import Model, Reply, Request, Usage
@@ -30,9 +30,7 @@ class Capped:
             reply = await self._inner.complete(request)
             open_ = False
         except ModelError as error:
-            # Without a status the request may have been worked on: cut inside the reply, or timed out.
-            unsure = isinstance(error, TransientModelError) and error.status is None
-            billed = unsure and not isinstance(error, Unreachable)
+            billed = may_be_billed(error)
             ledger.release(request.role, self.name, billed=billed, price=price, guess=guess(request, ""))
             open_ = False
             raise

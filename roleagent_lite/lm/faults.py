@@ -89,6 +89,13 @@ class Unreachable(TransientModelError):
     """No connection came about, so nothing was sent and nothing can have been billed."""
 
 
+def may_be_billed(error: ModelError) -> bool:
+    """Whether a request that brought no reply may have been worked on: without a status it was cut inside
+    the reply, cannot be read, or timed out."""
+    unsure = isinstance(error, TransientModelError) and error.status is None
+    return unsure and not isinstance(error, Unreachable)
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """What an error body says: its message, code and parameter, "" where it has none; `wait` in seconds."""

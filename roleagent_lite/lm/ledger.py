@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from roleagent_lite.config import Budget
@@ -25,8 +25,10 @@ class Spent:
 
     `calls`: replies bought, in this process and before it; `replayed`: answered from the record, free;
     `failed`: requests that brought no reply; `lost`: paid for and not usable (empty, cut, in flight at a
-    kill), included in `calls`. `cached`: input tokens read from the provider's prompt cache, included in
-    `input`. `unknown`: calls whose tokens the server did not say; `unpriced`: calls without known dollars.
+    kill), included in `calls`; `unread`: those of `lost` that are among `failed` too, for nothing was there
+    to be read, and that may have been charged or not. `cached`: input tokens read from the provider's prompt
+    cache, included in `input`. `unknown`: calls whose tokens the server did not say; `unpriced`: calls
+    without known dollars.
     """
 
     role: str
@@ -41,6 +43,7 @@ class Spent:
     unknown: int = 0
     unpriced: int = 0
     known_dollars: float = 0.0
+    unread: int = 0
 
     @property
     def dollars(self) -> float | None:
@@ -169,6 +172,7 @@ class Ledger:
                 free = price is not None and price.free
                 self._count(role, model, Usage(dollars=0.0 if free else None))
                 row.lost += 1
+                row.unread += 1
                 if price is not None and guess is not None:
                     self._guessed += price.cost(guess) or 0.0
 
@@ -210,13 +214,18 @@ class Ledger:
                 self._count(
                     call.request.role, call.model, Usage(used.input, used.output, used.cached, None, dollars)
                 )
+        free = {model: 0.0 for model, price in prices.items() if price == FREE}
         open_: Counter[str] = Counter()  # sendings that brought neither a reply nor a refusal, by call
         who: dict[str, tuple[str, str]] = {}
         for event in run.dispatched:
             role, model = str(event.data.get("role")), str(event.data.get("model"))
             if event.kind == "lost":
-                self._lost(role, model, Usage(*(event.data.get(f.name) for f in fields(Usage))))
+                used = Usage(*(event.data.get(f.name) for f in fields(Usage)))
+                unread = bool(event.data.get("unread"))
+                self._lost(role, model, replace(used, dollars=free.get(model)) if unread else used, unread)
             elif event.kind in _SENDINGS:
+                if _SENDINGS[event.kind] < 0:
+                    self._failed(role, model, int(event.data.get("requests", event.kind == "failed")))
                 if event.kind == "call" and event.key in run.calls:
                     continue  # answered: nearly all are, and a long run's need no memory
                 key = re.split(r"[!#-]", event.key)[0]
@@ -225,12 +234,19 @@ class Ledger:
         for key, times in open_.items():
             role, model = who[key]
             for _ in range(times):
-                self._lost(role, model, Usage(dollars=0.0 if prices.get(model) == FREE else None))
+                self._lost(role, model, Usage(dollars=free.get(model)))
 
-    def _lost(self, role: str, model: str, used: Usage) -> None:
+    def _lost(self, role: str, model: str, used: Usage, unread: bool = False) -> None:
         with self._lock:
             self._count(role, model, used)
-            self._row(role, model).lost += 1
+            row = self._row(role, model)
+            row.lost += 1
+            row.unread += unread
+
+    def _failed(self, role: str, model: str, requests: int) -> None:
+        with self._lock:
+            if requests:
+                self._row(role, model).failed += requests
 
     def snapshot(self) -> LedgerView:
         with self._lock:

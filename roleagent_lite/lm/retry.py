@@ -16,7 +16,7 @@ from roleagent_lite.types import Model, Reply, Request
 
 MAX_WAIT = 60.0  # seconds; a server that asks for more is answered by stopping, not by silent sleep
 Sleep = Callable[[float], Awaitable[None]]
-Lost = Callable[[Reply], None]
+Lost = Callable[[Reply | ModelError], None]
 
 
 class Breaker:
@@ -64,7 +64,8 @@ class Retried:
         self._first = first
 
     async def complete(self, request: Request, lost: Lost | None = None) -> Reply:
-        """A usable reply. `lost` hears of replies that were paid for and cannot be used."""
+        """A usable reply. `lost` hears of each request that brought none: of the reply that was paid for and
+        cannot be used, or of the error."""
         self._breaker.check()
         try:
             return await self._attempt(request, lost)  # the common way, without tenacity's bookkeeping
@@ -78,6 +79,8 @@ class Retried:
         except ModelError as error:
             if error.fatal:
                 self._breaker.trip(error)
+            if lost is not None:
+                lost(error)
             raise
         if reply.finish == "stop" and not reply.text.strip() and reply.scores is None:
             if lost is not None:

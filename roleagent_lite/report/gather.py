@@ -133,7 +133,7 @@ class Moves:
 class Spend:
     """Calls of one role to one model. An `unknown_*` counts calls for which the server or the price list
     said nothing; they are in no sum. `lost`: paid for and not usable, included in `calls`; `failed`: requests
-    that brought no reply."""
+    that brought no reply; `unread`: those counted in both, which may have been charged or not."""
 
     role: str
     model: str
@@ -147,6 +147,7 @@ class Spend:
     seconds: float
     unknown_tokens: int
     unknown_dollars: int
+    unread: int = 0
 
 
 @dataclass(slots=True)
@@ -190,21 +191,20 @@ def _events(events: Iterable[Event]) -> dict[str, list[dict[str, Any]]]:
 def _spend(run: Run) -> list[Spend]:
     """What the ledger rebuilds from the run's tables, so that report and caps can't disagree."""
     seconds: Counter[tuple[str, str]] = Counter()
-    failed: Counter[tuple[str, str]] = Counter()
     paid: dict[str, bool] = {}
     for call in run.calls:
         key = (call.request.role, call.model)
         seconds[key] += call.reply.seconds  # type: ignore[assignment]
         paid[call.model] = paid.get(call.model, False) or call.reply.usage.dollars != 0.0
-    for event in map(checked, run.dispatched):
-        if event.kind == "failed":
-            failed[(str(event.data.get("role")), str(event.data.get("model")))] += 1
+    for event in run.dispatched:
+        checked(event)
     ledger = Ledger(run.config.budget)
     # A model whose every call cost nothing is a free one: a call of it that was lost cost nothing either.
     ledger.rebuild(run, {model: None if costs else FREE for model, costs in paid.items()})
     rows = [
-        Spend(r.role, r.model, r.calls, r.lost, failed[(r.role, r.model)], r.input, r.output, r.cached,
-              round(r.known_dollars, 12), float(seconds[(r.role, r.model)]), r.unknown, r.unpriced)
+        Spend(r.role, r.model, r.calls, r.lost, r.failed, r.input, r.output, r.cached,
+              round(r.known_dollars, 12), float(seconds[(r.role, r.model)]), r.unknown, r.unpriced,
+              r.unread)
         for r in ledger.snapshot().rows
     ]  # fmt: skip
     # Rounded above, for calls are added in the order of their replies, which is another with more workers.

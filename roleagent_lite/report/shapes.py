@@ -78,6 +78,8 @@ class _Call(_Shape):
     cached: _Whole | None = None
     reasoning: _Whole | None = None
     dollars: _Number | None = None
+    requests: _Whole | None = None
+    unread: bool | None = None
 
 
 class _Note(_Shape):

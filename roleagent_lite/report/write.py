@@ -190,7 +190,7 @@ def sections(report: Report) -> list[tuple[str, list[str]]]:
         ),
         ("Candidates", [course.candidates_table(facts)]),
         ("The prompt", [] if suite is not None else [course.prompt_section(facts, report.prompts)]),
-        ("What it cost", [means.spend_table(facts) or "No call was made."]),
+        ("What it cost", [means.spend_table(facts) or "No call was made.", means.unanswered(facts)]),
         ("Time", [means.time_words(facts, facts.spend)]),
         ("What this model can and cannot do", [means.embedded_words(config, report.name, facts)]),
     ]

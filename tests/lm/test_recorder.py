@@ -339,3 +339,21 @@ async def test_a_reply_at_the_limit_is_left_alone(tmp_path: Path) -> None:
     answer = Reply("x" * MAX_TEXT, usage=Usage(9, 5), token_ids=(1,))
     with Bench(tmp_path, lambda r: answer) as bench:
         assert (await bench.recorder.call(ask())).reply == answer
+
+
+async def test_a_request_whose_answer_could_not_be_read_counts_as_lost_in_the_next_process_too(
+    tmp_path: Path,
+) -> None:
+    """It may have been charged: the cap on calls may not forget it. A refusal (a 500) was not."""
+    cut, refused = TransientModelError("stream cut"), TransientModelError("busy", status=500)
+    with Bench(tmp_path, failing(cut, refused, "fine")) as bench:
+        await bench.recorder.call(ask())
+    assert spent(tmp_path) == (2, 1)
+    bench = Bench(tmp_path / "never", failing(cut, refused, refused))
+    with bench, pytest.raises(TransientModelError):
+        await bench.recorder.call(ask())
+    with Run.open(tmp_path / "never") as run:
+        ledger = Ledger(Budget())
+        ledger.rebuild(run, {})
+    (row,) = ledger.snapshot().rows
+    assert (row.calls, row.lost, row.unread, row.failed, row.unpriced) == (1, 1, 1, 3, 1)

@@ -70,6 +70,7 @@ def cost(report: Report) -> Markup:
         [
             table("Cost by role", head, rows, note="Model time counts calls at once one by one.")
             or paragraphs(["No call was made."]),
+            paragraphs([means.unanswered(facts)]),
             table(
                 "Sessions", ["session", "time", "calls made", "answered from the record", "ended"], sessions
             ),
