@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +22,14 @@ from roleagent_lite.distill import checkpoint, curve, lora, online, online_loss
 from roleagent_lite.distill.online import Loop, train_online
 from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.prepare import prepare
-from roleagent_lite.distill.recipe import Recipe
+from roleagent_lite.distill.recipe import Recipe, load_recipe
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.report.write import write_report
 from roleagent_lite.store import Run
 from tests.distill import local, online_world
+
+ROOT = Path(__file__).parents[2]
 
 
 def trained(folder: Path, recipe: Recipe, **how: Any) -> dict[str, Any]:
@@ -155,6 +160,42 @@ def test_a_kill_at_any_moment_gives_the_same_next_step(
     assert equal(weights(whole), weights(parts)) and lines(whole) == lines(parts)
 
 
+DIES = """
+import sys
+from tests.kill_runner import die_after
+die_after(int(sys.argv[1]))
+from pathlib import Path
+from roleagent_lite.distill.online import train_online
+from roleagent_lite.distill.recipe import load_recipe
+train_online(load_recipe(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
+"""
+
+
+@pytest.mark.slow
+def test_rl_03_a_process_that_is_killed_inside_a_record_goes_on(tmp_path: Path) -> None:
+    """SIGKILL with half a record on the disk, three times on the way; a table's torn line is no loss."""
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    recipe = online_world.recipe(whole, online={"updates": 2})
+    trained(whole, recipe)
+    size = sum(f.stat().st_size for f in (whole / "run").glob("*.jsonl"))
+    (tmp_path / "mine.toml").write_text(dump(recipe), encoding="utf-8")
+    tasks, out = str(whole / "tasks.jsonl"), tmp_path / "run"
+    command = [sys.executable, "-c", DIES, str(size // 4), str(tmp_path / "mine.toml"), tasks, str(out)]
+    codes = [subprocess.run(command, cwd=ROOT, timeout=300, check=False).returncode for _ in range(3)]
+    assert codes[0] == codes[1] == -signal.SIGKILL
+    train_online(recipe, tasks, out)
+    assert equal(weights(whole), weights(tmp_path)) and lines(whole) == lines(tmp_path)
+
+
+def dump(recipe: Recipe) -> str:
+    """The recipe as TOML."""
+    plain = recipe.model_dump(mode="json", exclude_none=True)
+    tops = {k: v for k, v in plain.items() if not isinstance(v, dict)}
+    parts = [("", tops), *((f"[{k}]\n", v) for k, v in plain.items() if isinstance(v, dict))]
+    return "\n".join(head + "\n".join(f"{k} = {json.dumps(v)}" for k, v in t.items()) for head, t in parts)
+
+
 def test_a_resume_with_more_updates_goes_on_and_with_other_settings_is_refused(tmp_path: Path) -> None:
     trained(tmp_path, online_world.recipe(tmp_path, online={"updates": 1}))
     told = trained(tmp_path, online_world.recipe(tmp_path, online={"updates": 2}))
@@ -282,3 +323,18 @@ def test_the_stand_credits_by_group(tmp_path: Path) -> None:
             if credit is not None:
                 by_group.setdefault(t.group, []).append(credit.episode_advantage)
         assert all(abs(sum(v)) < 1e-6 for v in by_group.values())
+
+
+@pytest.mark.embedded
+@pytest.mark.slow
+def test_two_updates_of_the_embedded_model_in_the_house(tmp_path: Path) -> None:
+    """The shipped recipe on household-easy, cut down to what a few minutes can do."""
+    recipe = load_recipe("smollm2-cpu")
+    small = {"updates": 2, "tasks": 1, "group": 3, "states": 3, "dev": 1, "dev_every": 0, "minutes": 0.0}
+    recipe = recipe.model_copy(update={"online": recipe.online.model_copy(update=small)})
+    told = train_online(recipe, "household-easy", tmp_path / "run")
+    assert (told["updates"], told["stopped"]) == (2, "")
+    rows = lines(tmp_path)
+    assert [r["n"] for r in rows[:2]] == [3, 3] and all(r["steps"] > 3 for r in rows[:2])
+    learned = [r for r in rows[:2] if r["rows"]]
+    assert all(r["drift"] < recipe.online.max_drift and r["entropy"] > 0 for r in learned)
