@@ -11,7 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -73,6 +74,30 @@ def use_run(path: Path) -> None:
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
     logging.captureWarnings(True)
+
+
+@contextmanager
+def result_only() -> Iterator[None]:
+    """What the code of others prints goes to standard error, for standard output is for the result alone.
+
+    What it writes to file descriptor 1 past Python goes there too, and so do the programs that it starts;
+    where descriptor 1 or 2 is closed, print alone is led away.
+    """
+    ours = sys.stdout
+    ours.flush()
+    saved: int | None = None
+    with suppress(OSError):
+        saved = os.dup(1)
+        os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if saved is not None:
+            with suppress(OSError):
+                ours.flush()  # what went to sys.__stdout__
+            os.dup2(saved, 1)
+            os.close(saved)
 
 
 def tell(message: str) -> None:

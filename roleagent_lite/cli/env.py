@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roleagent_lite.cli import border
 from roleagent_lite.cli.settings import AsJson
 
 Action = Annotated[str | None, typer.Argument(metavar="[new|check]", help="Write an example, or try one.")]
@@ -35,14 +36,15 @@ def listed() -> list[dict[str, Any]]:
 
 
 def check(name: str, file: str | None) -> dict[str, Any]:
-    """What `env check` found: tasks by split, those tried, and problems, one entry a distinct complaint."""
+    """What `env check` found: tasks by split, those tried, problems, one entry a distinct complaint, and
+    notes: what may be meant so."""
     import json
     from collections import Counter
     from tempfile import TemporaryDirectory
 
     from roleagent_lite.envs import own, registry
+    from roleagent_lite.envs.checker import Limit, seed_ignored
     from roleagent_lite.envs.checker import check as check_env
-    from roleagent_lite.envs.checker import seed_ignored
     from roleagent_lite.tasksets import load_tasks
 
     with TemporaryDirectory() as folder:
@@ -50,26 +52,49 @@ def check(name: str, file: str | None) -> dict[str, Any]:
         tasks = load_tasks(path)
         example = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
     make = registry.spec(name).make
+    limit = Limit()
     tried: Counter[str] = Counter()
     problems: dict[str, str] = {}
+    counts = Counter(t.split for t in tasks)
     for task in tasks:
-        tried[task.split] += 1
-        if tried[task.split] > TRIED:
+        if tried[task.split] >= TRIED or limit.over():
             continue
+        tried[task.split] += 1
         others = [t for t in tasks if t.id != task.id and t.split == task.split]
-        for problem in check_env(make, task, other=others[0] if others and task.params else None):
+        other = others[0] if others and task.params else None
+        for problem in check_env(make, task, other=other, limit=limit):
             problems.setdefault(problem, f"task {task.id}: {problem}")
     alike = [t for t in tasks if (t.goal, t.params) == (tasks[0].goal, tasks[0].params)][:SEEDS]
-    for problem in seed_ignored(make, alike):
-        problems.setdefault(problem, problem)
-    counts = Counter(t.split for t in tasks)
+    ignored = [] if limit.over() else seed_ignored(make, alike, limit=limit)
+    notes = []
+    if file is None and registry.spec(name).tasks is None:  # the tasks are ours: one a seed
+        unused = ", or give it tasks of its own (--tasks, tasks()): else test tasks are training tasks again"
+        notes = [words + unused for words in ignored]
+    else:
+        problems |= {problem: problem for problem in ignored}
+    if limit.stopped:
+        notes.append(stopped(limit.seconds, tried.total(), sum(min(n, TRIED) for n in counts.values())))
     return {
         "name": name,
         "splits": dict(counts),
-        "tried": {split: min(n, TRIED) for split, n in counts.items()},
+        "tried": {split: tried[split] for split in counts},
         "example": example,
         "problems": list(problems.values()),
+        "notes": notes,
     }
+
+
+def stopped(seconds: float, tried: int, planned: int) -> str:
+    """That a check ended at its time limit, and how far it came."""
+    return (
+        f"the check stopped after {seconds:g} s: {tried} of {planned} tasks were tried, the last of them in "
+        "part; what it did not get to is unknown"
+    )
+
+
+def findings(problems: list[str], notes: list[str]) -> str:
+    """What a check found, a line each: problems, and what may be meant so."""
+    return "\n".join([*(problems or ["no problems found"]), *(f"note: {note}" for note in notes)])
 
 
 def command(
@@ -80,9 +105,11 @@ def command(
     from roleagent_lite.errors import ConfigError, nearest
 
     if action is None:
+        with border.result_only():
+            known = listed()
         rows = [[e["name"], "yes" if e["facts"] else "", "yes" if e["snapshots"] else "", e["problem"]]
-                for e in listed()]  # fmt: skip
-        emit(listed(), table(["environment", "true state", "snapshots", ""], rows), json)
+                for e in known]  # fmt: skip
+        emit(known, table(["environment", "true state", "snapshots", ""], rows), json)
         return
     if action not in ("new", "check"):
         raise ConfigError(f"env knows `new` and `check`, not '{action}'{nearest(action, ['new', 'check'])}")
@@ -96,9 +123,9 @@ def command(
         lines = [*(f"wrote {path}" for path in written), f"try it: roleagent-lite env check {module}:{kind}"]
         emit({"written": written, "name": f"{module}:{kind}"}, "\n".join(lines), json)
         return
-    found = check(name, tasks)
+    with border.result_only():
+        found = check(name, tasks)
     text = f"{name}: {flat(found['splits'])} tasks; tried {flat(found['tried'])}\n"
-    text += "\n".join(found["problems"]) if found["problems"] else "no problems found"
-    emit(found, text, json)
+    emit(found, text + findings(found["problems"], found["notes"]), json)
     if found["problems"]:
         raise typer.Exit(1)

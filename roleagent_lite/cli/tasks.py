@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from roleagent_lite.types import Task
 
 from roleagent_lite.cli.settings import AsJson
 
@@ -19,6 +23,7 @@ File = Annotated[
     str | None,
     typer.Argument(metavar="[FILE]", help="A JSONL file or the name of a shipped set; with pull: bfcl."),
 ]
+TRIED = 5  # tasks of each environment that `check` plays
 Play = Annotated[bool, typer.Option("--env/--no-env", help="With check: also try each environment.")]
 
 
@@ -37,28 +42,39 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def check(name: str, play: bool) -> dict[str, Any]:
-    """`describe` plus `problems`: what the environments' checker says, one entry a distinct complaint."""
-    from roleagent_lite.errors import ConfigError
+    """`describe` plus `problems`: what the environments' checker says, one entry a distinct complaint, and
+    `notes`: what is none."""
     from roleagent_lite.tasksets import load_tasks
 
     found = describe(name)
-    problems: list[str] = []
-    if play:
-        from roleagent_lite.envs import registry
-        from roleagent_lite.envs.checker import check as check_env
+    problems, notes = _played(load_tasks(name)) if play else ([], [])
+    return {**found, "problems": problems, "notes": notes}
 
-        tried: Counter[str] = Counter()
-        for task in load_tasks(name):
-            if tried[task.env] >= 5:  # the same class again would say the same
-                continue
-            tried[task.env] += 1
-            spec = registry.spec(task.env)
-            try:
-                spec.max_steps(task)
-            except ConfigError as error:  # would end a run before its first episode
-                problems.append(f"task {task.id}: {error}")
-            problems += [f"task {task.id}: {p}" for p in check_env(spec.make, task)]
-    return {**found, "problems": problems}
+
+def _played(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
+    """Problems and notes of the first tasks of each environment, each played for a short time."""
+    from roleagent_lite.cli.env import stopped
+    from roleagent_lite.envs import registry
+    from roleagent_lite.envs.checker import Limit
+    from roleagent_lite.envs.checker import check as check_env
+    from roleagent_lite.errors import ConfigError
+
+    chosen: list[Task] = []
+    for task in tasks:
+        if sum(one.env == task.env for one in chosen) < TRIED:  # the same class again would say the same
+            chosen.append(task)
+    limit, tried, problems = Limit(), 0, []
+    for task in chosen:
+        if limit.over():
+            break
+        tried += 1
+        spec = registry.spec(task.env)
+        try:
+            spec.max_steps(task)
+        except ConfigError as error:  # would end a run before its first episode
+            problems.append(f"task {task.id}: {error}")
+        problems += [f"task {task.id}: {p}" for p in check_env(spec.make, task, limit=limit)]
+    return problems, [stopped(limit.seconds, tried, len(chosen))] if limit.stopped else []
 
 
 def _pull(name: str | None, as_json: bool) -> None:
@@ -75,7 +91,8 @@ def _pull(name: str | None, as_json: bool) -> None:
 
 def command(action: Action = None, file: File = None, env: Play = True, json: AsJson = False) -> None:
     """List shipped task sets, check a task file (`tasks check FILE`), fetch a set's data (`tasks pull`)."""
-    from roleagent_lite.cli.border import tell
+    from roleagent_lite.cli.border import result_only, tell
+    from roleagent_lite.cli.env import findings
     from roleagent_lite.cli.output import emit, flat, table
     from roleagent_lite.cli.trust import announce
     from roleagent_lite.config import from_mapping
@@ -94,10 +111,10 @@ def command(action: Action = None, file: File = None, env: Play = True, json: As
             raise ConfigError("tasks check needs a file: roleagent-lite tasks check FILE.jsonl")
         if env:
             announce(from_mapping({"tasks": file}), tell)
-        found = check(file, env)
-        text = f"{found['name']}: {flat(found['splits'])}; environments {', '.join(found['envs'])}"
-        text += "\n" + ("\n".join(found["problems"]) if found["problems"] else "no problems found")
-        emit(found, text, json)
+        with result_only():
+            found = check(file, env)
+        text = f"{found['name']}: {flat(found['splits'])}; environments {', '.join(found['envs'])}\n"
+        emit(found, text + findings(found["problems"], found["notes"]), json)
         if found["problems"]:
             raise typer.Exit(1)
         return

@@ -19,7 +19,28 @@ from roleagent_lite.types import Observation, Task, Transition
 
 STEPS = 60  # of a trial episode
 SLOW = 1.0  # seconds a step on average
+SECONDS = 30.0  # that all trial episodes of one command may take
 PROBES = ("look", "help", "0", "hello")  # tried where an environment lists no actions
+
+
+@dataclass(slots=True)
+class Limit:
+    """Seconds that trial episodes may take in all, from the making of this on; looked at before each step.
+
+    `stopped` says whether it ended any. A step that never returns is not ended.
+    """
+
+    seconds: float = SECONDS
+    clock: Callable[[], float] = time.monotonic
+    stopped: bool = False
+    _begun: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._begun = self.clock()
+
+    def over(self) -> bool:
+        self.stopped = self.stopped or self.clock() - self._begun >= self.seconds
+        return self.stopped
 
 
 @dataclass(slots=True)
@@ -107,6 +128,7 @@ def _play(
     steps: int,
     clock: Callable[[], float],
     script: list[str] | None = None,
+    limit: Limit | None = None,
 ) -> _Trial:
     """One episode: the script's actions, else random ones, up to the first problem, done or the end."""
     trial, rng = _Trial(), random.Random(seed)
@@ -121,7 +143,7 @@ def _play(
         rest = None if script is None else list(script)
         while seen is not None and not trial.problems and not trial.done and len(trial.actions) < steps:
             action = _walk(env, rest, rng, seen)
-            if action is None:
+            if action is None or _over(limit):
                 break
             moved = _step(trial, env, action, clock)
             seen = None if moved is None else moved.observation
@@ -132,11 +154,17 @@ def _play(
     return trial
 
 
+def _over(limit: Limit | None) -> bool:
+    return limit is not None and limit.over()
+
+
 def _one_step(env: Any, action: str) -> Transition:
     return read_transition(env.step(action))
 
 
-def _interleaved(make: Callable[[Task], Any], task: Task, actions: list[str]) -> list[str] | None:
+def _interleaved(
+    make: Callable[[Task], Any], task: Task, actions: list[str], limit: Limit | None = None
+) -> list[str] | None:
     """The texts of an episode while another is played between its steps; None where one raised."""
     trial = _Trial()
     pair = [_guard(trial, "", partial(make, task)) for _ in range(2)]
@@ -144,6 +172,8 @@ def _interleaved(make: Callable[[Task], Any], task: Task, actions: list[str]) ->
     for env in pair if not trial.problems else ():
         _look(trial, env, task)
     for action in actions if not trial.problems else ():
+        if _over(limit):
+            break
         moved = [_guard(trial, "", partial(_one_step, env, action)) for env in pair]
         if trial.problems:
             break
@@ -189,39 +219,67 @@ def check(
     steps: int = STEPS,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
+    limit: Limit | None = None,
 ) -> list[str]:
     """Problems of an environment, one sentence each; empty = none found.
 
     make: the class or function that takes a Task; other: a second task that must begin differently; steps:
     the length of trial episodes (random actions with the given seed, and the environment's own
-    `walkthrough()` if it has one); clock: seconds, for the speed test.
+    `walkthrough()` if it has one); clock: seconds, for the speed test; limit: ends the trials early, then
+    what was found up to there comes back and `limit.stopped` is true.
     """
-    trial = _play(make, task, seed, steps, clock)
+    trial = _play(make, task, seed, steps, clock, limit=limit)
     if trial.problems:
         return list(dict.fromkeys(trial.problems))
     problems = _rewards(trial)
-    again = _play(make, task, seed, steps, clock, trial.actions)
-    if again.seen != trial.seen or again.score != trial.score:
-        problems.append(
-            "not reproducible: the same task and the same actions gave two different episodes; draw "
-            "everything random from the task's seed"
-        )
-    elif trial.actions:
-        texts = [seen[0].text for seen in trial.seen[1:]]
-        mixed = _interleaved(make, task, trial.actions)
-        if mixed != texts:
-            problems.append(
-                "two episodes at the same time disturb each other; keep all state in the instance, none in "
-                "the class or module"
-            )
-    if other is not None:
-        second = _play(make, other, seed, 0, clock)
-        if second.seen == trial.seen[:1]:
-            problems.append("the task is ignored: two different tasks begin with the same observation")
-    problems += _ending(make, task, trial, seed, steps, clock)
+    for look in (
+        lambda: _repeated(make, task, trial, seed, steps, clock, limit),
+        lambda: [] if other is None else _other(make, other, trial, seed, clock),
+        lambda: _ending(make, task, trial, seed, steps, clock, limit),
+    ):
+        if _over(limit):
+            break
+        found = look()
+        if not _over(limit):  # what was cut short says nothing
+            problems += found
     if trial.actions and trial.seconds / len(trial.actions) > SLOW:
         problems.append(f"slow: {trial.seconds / len(trial.actions):.1f} s a step on average")
     return list(dict.fromkeys(problems))
+
+
+def _repeated(
+    make: Callable[[Task], Any],
+    task: Task,
+    trial: _Trial,
+    seed: int,
+    steps: int,
+    clock: Callable[[], float],
+    limit: Limit | None,
+) -> list[str]:
+    """Whether the same actions give the same episode, alone and beside another."""
+    again = _play(make, task, seed, steps, clock, trial.actions, limit)
+    if again.seen != trial.seen or again.score != trial.score:
+        return [
+            "not reproducible: the same task and the same actions gave two different episodes; draw "
+            "everything random from the task's seed"
+        ]
+    if not trial.actions or _interleaved(make, task, trial.actions, limit) == [
+        seen[0].text for seen in trial.seen[1:]
+    ]:
+        return []
+    return [
+        "two episodes at the same time disturb each other; keep all state in the instance, none in "
+        "the class or module"
+    ]
+
+
+def _other(
+    make: Callable[[Task], Any], other: Task, trial: _Trial, seed: int, clock: Callable[[], float]
+) -> list[str]:
+    """Whether another task begins differently."""
+    if _play(make, other, seed, 0, clock).seen != trial.seen[:1]:
+        return []
+    return ["the task is ignored: two different tasks begin with the same observation"]
 
 
 def seed_ignored(
@@ -231,6 +289,7 @@ def seed_ignored(
     steps: int = STEPS,
     seed: int = 0,
     clock: Callable[[], float] = time.perf_counter,
+    limit: Limit | None = None,
 ) -> list[str]:
     """One sentence where tasks that differ by seed alone give one and the same episode; else nothing.
 
@@ -239,11 +298,13 @@ def seed_ignored(
     """
     if len({task.seed for task in tasks}) < 2:
         return []
-    first = _play(make, tasks[0], seed, steps, clock)
-    if first.problems:
+    first = _play(make, tasks[0], seed, steps, clock, limit=limit)
+    if first.problems or _over(limit):
         return []  # `check` has told it
     for other in tasks[1:]:
-        again = _play(make, other, seed, steps, clock, first.actions)
+        again = _play(make, other, seed, steps, clock, first.actions, limit)
+        if _over(limit):
+            return []
         if again.problems or again.seen[: len(first.seen)] != first.seen or again.score != first.score:
             return []
     return [
@@ -259,11 +320,12 @@ def _ending(
     seed: int,
     steps: int,
     clock: Callable[[], float],
+    limit: Limit | None,
 ) -> list[str]:
     """Whether `done` is ever set: by random play, else by the environment's own plan."""
     plan = _winning(make, task)
     if plan is not None:
-        won = _play(make, task, seed, len(plan), clock, plan)
+        won = _play(make, task, seed, len(plan), clock, plan, limit)
         if won.problems:
             return won.problems
         if not won.done:
@@ -271,7 +333,7 @@ def _ending(
                 "its own walkthrough() does not end the episode: done is still False after the last action"
             ]
         return _rewards(won)
-    if trial.done or any(_play(make, task, seed + k, steps, clock).done for k in range(1, 4)):
+    if trial.done or any(_play(make, task, seed + k, steps, clock, limit=limit).done for k in range(1, 4)):
         return []
     return [
         f"done was never True in 4 episodes of {steps} random actions; that is fine for a hard task, but "

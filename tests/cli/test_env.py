@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 import typer
 
 from roleagent_lite.cli import env
-from roleagent_lite.envs import registry
+from roleagent_lite.envs import checker, registry
+from roleagent_lite.envs.checker import Limit
 from roleagent_lite.envs.registry import spec_of
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.types import Observation, Task, Transition
+from tests.cli.make import cli
 from tests.toy import Toy
 
 
@@ -57,10 +60,66 @@ def test_a_sound_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["example"]["env"] == "cli-own"
 
 
-def test_an_ignored_seed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    found, code = checked(type("Unfair", (Guess,), {"fair": False}), capsys)
-    assert code == 1
+def test_an_ignored_seed_is_a_note_where_the_tasks_are_made_by_seed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unfair = type("Unfair", (Guess,), {"fair": False})
+    found, code = checked(unfair, capsys)
+    assert (found["problems"], code) == ([], 0)
+    assert [p.split(":")[0] for p in found["notes"]] == ["the seed is ignored"]
+    env.command("check", "cli-own")
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "no problems found" and said[2].startswith("note: the seed is ignored: 8 tasks")
+
+
+def test_an_ignored_seed_is_a_problem_where_the_tasks_are_the_users_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.register(spec_of("cli-own", type("Unfair", (Guess,), {"fair": False})))
+    file = tmp_path / "t.jsonl"
+    file.write_text("".join(json.dumps({"goal": "guess", "seed": n}) + "\n" for n in range(5)))
+    with pytest.raises(typer.Exit) as left:
+        env.command("check", "cli-own", str(file), json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert left.value.exit_code == 1 and found["notes"] == []
     assert [p.split(":")[0] for p in found["problems"]] == ["the seed is ignored"]
+
+
+def test_a_check_that_takes_too_long_says_how_far_it_came(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = itertools.count()
+    monkeypatch.setattr(checker, "Limit", lambda: Limit(clock=lambda: float(next(seconds))))
+    found, code = checked(Guess, capsys)
+    assert (found["problems"], code) == ([], 0), "what was not looked at is no problem"
+    (note,) = found["notes"]
+    assert note.startswith("the check stopped after 30 s: ") and " of 9 tasks were tried" in note
+    assert 1 <= sum(found["tried"].values()) < 9 and str(sum(found["tried"].values())) in note
+
+
+LOUD = """
+import os, subprocess, sys
+from tests.toy import Toy
+print("imported")
+class Loud(Toy):
+    def __init__(self, task):
+        super().__init__(task)
+        print("a print")
+        os.write(1, b"past Python\\n")
+        print("to the first standard output", file=sys.__stdout__)
+        subprocess.run(["echo", "of a program"], check=True)
+"""
+
+
+@pytest.mark.parametrize("what", ["env", "tasks"])
+def test_what_an_environment_writes_does_not_reach_standard_output(what: str, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(LOUD, encoding="utf-8")
+    row = {"env": "loud:Loud", "goal": "get out"}
+    (tmp_path / "t.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    done = cli(what, "check", "loud:Loud" if what == "env" else "t.jsonl", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["problems"] == [], done.stdout
+    for said in ("imported", "a print", "past Python", "to the first standard output", "of a program"):
+        assert said in done.stderr
 
 
 class Raises(Guess):
@@ -132,3 +191,6 @@ def test_other_words_are_refused() -> None:
         env.command("new")
     with pytest.raises(ConfigError, match="did you mean 'household'"):
         env.command("check", "househld")
+    with pytest.raises(ConfigError, match=r"no environment 'nosuch'; known: .*household") as refused:
+        env.command("check", "nosuch")
+    assert "did you mean" not in str(refused.value)

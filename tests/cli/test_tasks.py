@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 import typer
 
 from roleagent_lite.cli import tasks
+from roleagent_lite.envs import checker
+from roleagent_lite.envs.checker import Limit
 from roleagent_lite.errors import ConfigError, MissingExtra
 from tests.cli.make import toy_tasks
 
@@ -28,7 +31,7 @@ def test_check_of_a_good_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     tasks.command("check", str(file), json=True)
     found = json.loads(capsys.readouterr().out)
     assert found["splits"] == {"train": 3, "dev": 3, "test": 3} and found["types"] == {"a": 6, "b": 3}
-    assert found["problems"] == [] and len(found["hash"]) == 16
+    assert found["problems"] == found["notes"] == [] and len(found["hash"]) == 16
 
 
 def test_check_plays_the_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,6 +55,17 @@ def test_check_names_a_step_limit_that_a_run_would_refuse(
     (tmp_path / "t.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     found = tasks.check(str(tmp_path / "t.jsonl"), play=True)["problems"]
     assert any("max_steps must be a positive whole number, found '6'" in p for p in found)
+
+
+def test_a_check_that_takes_too_long_says_how_far_it_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = itertools.count()
+    monkeypatch.setattr(checker, "Limit", lambda: Limit(clock=lambda: float(next(seconds))))
+    tasks.command("check", str(toy_tasks(tmp_path / "t.jsonl", 3)))
+    said = capsys.readouterr().out.splitlines()
+    assert said[1] == "no problems found" and len(said) == 3
+    assert said[2].startswith("note: the check stopped after 30 s: ") and "of 5 tasks" in said[2]
 
 
 def test_tsk_03_bad_rows_are_named(tmp_path: Path) -> None:

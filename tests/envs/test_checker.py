@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from roleagent_lite.envs import registry
-from roleagent_lite.envs.checker import check
+from roleagent_lite.envs.checker import Limit, check, seed_ignored
 from roleagent_lite.tasksets import load_tasks
 from roleagent_lite.types import Observation, Task, Transition
 
@@ -287,3 +287,38 @@ def test_it_closes_what_it_opens() -> None:
 
     assert problems(Closing) == []
     assert opened == []
+
+
+def test_a_limit_ends_trials_at_any_moment_and_blames_nothing_that_was_cut() -> None:
+    class Watched(Good):
+        opened = 0
+
+        def __init__(self, task: Task) -> None:
+            super().__init__(task)
+            Watched.opened += 1
+
+        def close(self) -> None:
+            Watched.opened -= 1
+
+    ended = set()
+    for seconds in range(40):
+        ticks = itertools.count()
+        limit = Limit(float(seconds), clock=lambda ticks=ticks: float(next(ticks)))  # type: ignore[misc]
+        assert problems(Watched, limit=limit, other=Task("t2", "toy", "another goal")) == []
+        tasks = [Task(str(n), "toy", "g", seed=n) for n in range(3)]
+        found = seed_ignored(Watched, tasks, limit=limit)
+        assert bool(found) is not limit.stopped, "the corridor has no use for a seed"
+        ended.add(limit.stopped)
+    assert ended == {True, False} and Watched.opened == 0
+
+
+def test_a_slow_environment_is_called_slow_though_its_trial_was_cut() -> None:
+    ticks, seconds = itertools.count(), itertools.count(0.0, 3.0)
+
+    class Long(Good):
+        def step(self, action: str) -> Any:
+            return Transition(self.observe(), 0.0, False)
+
+    limit = Limit(5.0, clock=lambda: float(next(ticks)))
+    assert problems(Long, limit=limit, clock=lambda: next(seconds)) == ["slow: 3.0 s a step on average"]
+    assert limit.stopped
