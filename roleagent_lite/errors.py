@@ -98,7 +98,7 @@ class EnvironmentFault(RoleAgentError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """`: did you mean 'x'?` or the list of known names; worded to be appended to a message."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"; did you mean '{close[0]}'?"
     shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")

@@ -44,7 +44,7 @@ Agent = Annotated[
     str | None,
     typer.Option(
         "--agent",
-        help="generate, choose, auto, random, or your own module:Callable.",
+        help="generate, choose, choose-pmi, auto, random, or your own module:Callable.",
         show_default="auto",
     ),
 ]
