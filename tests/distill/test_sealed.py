@@ -10,8 +10,9 @@ import pytest
 
 pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
 
-from roleagent_lite.distill import lora
+from roleagent_lite.distill.job import distill
 from roleagent_lite.distill.online import train_online
+from roleagent_lite.distill.prepare import prepare
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.store import Run
@@ -43,16 +44,19 @@ def test_base_and_adapter_play_the_same_tasks_once(tmp_path: Path) -> None:
         trained(tmp_path, more)
 
 
-def test_a_warm_start_has_a_row_of_its_own(tmp_path: Path) -> None:
-    online_world.write_tasks(tmp_path / "tasks.jsonl")
-    policy = local.policy(local.recipe())
-    local.disturb(policy)
-    lora.save(policy.model, tmp_path / "warm", "float32")
-    recipe = online_world.recipe(
-        tmp_path, adapter={"start": str(tmp_path / "warm")}, online={"updates": 1, "tasks": 2}
-    )
+def test_a_warm_start_on_what_it_played_itself_has_a_row_of_its_own(tmp_path: Path) -> None:
+    """Play, imitate the solved episodes, go on from there: three rows, and each pair compared."""
+    tasks = str(online_world.write_tasks(tmp_path / "tasks.jsonl"))
+    train_online(online_world.recipe(tmp_path, online={"updates": 5}), tasks, tmp_path / "played")
+    imitate = local.recipe(method="sft", train={"lr": 0.003, "epochs": 6})
+    with Run.open(tmp_path / "played") as run:
+        solved = prepare(run, imitate, local.tokenizer())
+        assert solved.usable and all(t.sample.solved for t in solved.usable)
+        warm = distill(solved, local.tokenizer(), tmp_path / "sft")["adapter"]
+    recipe = online_world.recipe(tmp_path, adapter={"start": warm}, online={"updates": 1, "tasks": 2})
     told = trained(tmp_path, recipe)["sealed"]
     assert list(told["systems"]) == ["base", "start", "adapter"]
+    assert told["systems"]["base"]["solved"] == 0.0 < told["systems"]["start"]["solved"]
     assert [(p["first"], p["second"]) for p in told["pairs"]] == [
         ("base", "start"), ("base", "adapter"), ("start", "adapter"),
     ]  # fmt: skip
