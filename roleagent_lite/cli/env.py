@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roleagent_lite.cli import border
 from roleagent_lite.cli.settings import AsJson
+
+if TYPE_CHECKING:
+    from roleagent_lite.envs.checker import Limit
 
 Action = Annotated[str | None, typer.Argument(metavar="[new|check]", help="Write an example, or try one.")]
 Name = Annotated[
@@ -17,6 +22,7 @@ Name = Annotated[
 File = Annotated[str | None, typer.Option("--tasks", help="With check: its tasks, a JSONL file or a set.")]
 Folder = Annotated[Path, typer.Option("--to", help="With new: the folder to write into.")]
 TRIED = 3  # tasks of each split that `check` plays
+GRACE = 10.0  # seconds that a call into an environment may go on after the time of the check is over
 SEEDS = 8  # tasks, alike but for the seed, that must not all be the same episode
 
 
@@ -56,16 +62,17 @@ def check(name: str, file: str | None) -> dict[str, Any]:
     tried: Counter[str] = Counter()
     problems: dict[str, str] = {}
     counts = Counter(t.split for t in tasks)
-    for task in tasks:
-        if tried[task.split] >= TRIED or limit.over():
-            continue
-        tried[task.split] += 1
-        others = [t for t in tasks if t.id != task.id and t.split == task.split]
-        other = others[0] if others and task.params else None
-        for problem in check_env(make, task, other=other, limit=limit):
-            problems.setdefault(problem, f"task {task.id}: {problem}")
-    alike = [t for t in tasks if (t.goal, t.params) == (tasks[0].goal, tasks[0].params)][:SEEDS]
-    ignored = [] if limit.over() else seed_ignored(make, alike, limit=limit)
+    with recalled(limit):
+        for task in tasks:
+            if tried[task.split] >= TRIED or limit.over():
+                continue
+            tried[task.split] += 1
+            others = [t for t in tasks if t.id != task.id and t.split == task.split]
+            other = others[0] if others and task.params else None
+            for problem in check_env(make, task, other=other, limit=limit):
+                problems.setdefault(problem, f"task {task.id}: {problem}")
+        alike = [t for t in tasks if (t.goal, t.params) == (tasks[0].goal, tasks[0].params)][:SEEDS]
+        ignored = [] if limit.over() else seed_ignored(make, alike, limit=limit)
     notes = []
     if file is None and registry.spec(name).tasks is None:  # the tasks are ours: one a seed
         unused = ", or give it tasks of its own (--tasks, tasks()): else test tasks are training tasks again"
@@ -82,6 +89,32 @@ def check(name: str, file: str | None) -> dict[str, Any]:
         "problems": list(problems.values()),
         "notes": notes,
     }
+
+
+@contextmanager
+def recalled(limit: Limit) -> Iterator[None]:
+    """Ends a call into an environment that does not come back; the checker then names the call.
+
+    What hangs outside of Python cannot be ended. Does nothing outside of the main thread.
+    """
+    import signal
+    import threading
+
+    from roleagent_lite.errors import EnvironmentFault
+
+    def late(_number: int, _frame: object) -> None:
+        raise EnvironmentFault(f"does not come back; it was ended after {GRACE:g} s or more")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, limit.seconds + GRACE, GRACE)  # again, for close() may hang too
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def stopped(seconds: float, tried: int, planned: int) -> str:

@@ -53,7 +53,7 @@ def check(name: str, play: bool) -> dict[str, Any]:
 
 def _played(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
     """Problems and notes of the first tasks of each environment, each played for a short time."""
-    from roleagent_lite.cli.env import stopped
+    from roleagent_lite.cli.env import recalled, stopped
     from roleagent_lite.envs import registry
     from roleagent_lite.envs.checker import Limit
     from roleagent_lite.envs.checker import check as check_env
@@ -64,16 +64,17 @@ def _played(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
         if sum(one.env == task.env for one in chosen) < TRIED:  # the same class again would say the same
             chosen.append(task)
     limit, tried, problems = Limit(), 0, []
-    for task in chosen:
-        if limit.over():
-            break
-        tried += 1
-        spec = registry.spec(task.env)
-        try:
-            spec.max_steps(task)
-        except ConfigError as error:  # would end a run before its first episode
-            problems.append(f"task {task.id}: {error}")
-        problems += [f"task {task.id}: {p}" for p in check_env(spec.make, task, limit=limit)]
+    with recalled(limit):
+        for task in chosen:
+            if limit.over():
+                break
+            tried += 1
+            spec = registry.spec(task.env)
+            try:
+                spec.max_steps(task)
+            except ConfigError as error:  # would end a run before its first episode
+                problems.append(f"task {task.id}: {error}")
+            problems += [f"task {task.id}: {p}" for p in check_env(spec.make, task, limit=limit)]
     return problems, [stopped(limit.seconds, tried, len(chosen))] if limit.stopped else []
 
 

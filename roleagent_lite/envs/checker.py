@@ -27,7 +27,7 @@ PROBES = ("look", "help", "0", "hello")  # tried where an environment lists no a
 class Limit:
     """Seconds that trial episodes may take in all, from the making of this on; looked at before each step.
 
-    `stopped` says whether it ended any. A step that never returns is not ended.
+    `stopped` says whether it ended any. A step that never returns is the caller's to end.
     """
 
     seconds: float = SECONDS
@@ -232,11 +232,12 @@ def check(
     if trial.problems:
         return list(dict.fromkeys(trial.problems))
     problems = _rewards(trial)
-    for look in (
+    looks: tuple[Callable[[], list[str]], ...] = (
         lambda: _repeated(make, task, trial, seed, steps, clock, limit),
         lambda: [] if other is None else _other(make, other, trial, seed, clock),
         lambda: _ending(make, task, trial, seed, steps, clock, limit),
-    ):
+    )
+    for look in looks:
         if _over(limit):
             break
         found = look()

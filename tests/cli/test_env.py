@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,24 @@ def test_a_check_that_takes_too_long_says_how_far_it_came(
     (note,) = found["notes"]
     assert note.startswith("the check stopped after 30 s: ") and " of 9 tasks were tried" in note
     assert 1 <= sum(found["tried"].values()) < 9 and str(sum(found["tried"].values())) in note
+
+
+class Hangs(Guess):
+    def step(self, action: str) -> Transition:
+        time.sleep(600)
+        return super().step(action)
+
+
+def test_a_step_that_never_comes_back_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(checker, "Limit", lambda: Limit(0.2))
+    monkeypatch.setattr(env, "GRACE", 0.2)
+    before = signal.getsignal(signal.SIGALRM)
+    found, code = checked(Hangs, capsys)
+    assert code == 1 and len(found["problems"]) == 1
+    assert found["problems"][0].startswith("task seed-0: step('") and "does not come back" in str(found)
+    assert signal.getsignal(signal.SIGALRM) is before and signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
 LOUD = """
