@@ -152,6 +152,13 @@ def _odd(trajectory: Trajectory, env: str) -> str:
     return ""
 
 
+def _unheard(trajectory: Trajectory) -> bool:
+    """Whether an episode ended because no model answered, from its first call on."""
+    end = trajectory.outcome
+    heard = trajectory.other_calls or any(step.call_ids for step in trajectory.steps)
+    return end.kind == "infrastructure_error" and end.reason != "environment" and not heard
+
+
 def outline(trajectory: Trajectory) -> Trajectory:
     """The same episode without what was said and seen in it: its first step's observation, and all call ids
     as `other_calls`. The whole stands in the run."""
@@ -214,8 +221,10 @@ async def many(
     episode, and once of an environment that contradicts itself, which is noted in the run. The first
     exception (a fatal model error, an interrupt) cancels the other episodes, waits for them and is raised.
     After BudgetStop the calls in flight, which are paid for, are let in and stored; each worker then stops
-    at its next call.
+    at its next call. Episodes to which no model said a word, and before any other, are stored at the end: if
+    the server was never there and the run is stopped, a resume plays them.
     """
+    held: list[Trajectory] | None = []  # None: somebody has answered
     done: dict[int, Trajectory] = {}
     solved = 0
     spent = False
@@ -230,10 +239,14 @@ async def many(
         if listener is not None:
             listener(Progress(stage, len(done), len(jobs), solved, note=note))
 
+    def store(*played: Trajectory) -> None:
+        for trajectory in played if run is not None else ():
+            run.trajectories.put(trajectory)  # one that is there already stays as it is
+
     waiting = iter(enumerate(jobs))
 
     async def worker() -> None:
-        nonlocal solved, spent
+        nonlocal solved, spent, held
         for number, job in waiting:  # one iterator for all workers: each takes the next job
             if spent:
                 return
@@ -242,8 +255,11 @@ async def many(
             except BudgetStop:
                 spent = True
                 raise
-            if run is not None:
-                run.trajectories.put(trajectory)  # one that is there already stays as it is
+            if held is not None and _unheard(trajectory):
+                held.append(trajectory)
+            else:
+                store(*(held or ()), trajectory)
+                held = None
             done[number] = keep(trajectory) if keep is not None else trajectory
             solved += trajectory.solved
             tell()
@@ -253,8 +269,10 @@ async def many(
     crew = [asyncio.ensure_future(worker()) for _ in range(min(workers, len(jobs)))]
     try:
         await asyncio.gather(*crew)
+        store(*(held or ()))
     except BudgetStop:
         await asyncio.gather(*crew, return_exceptions=True)
+        store(*(held or ()))
         raise
     finally:
         for member in crew:

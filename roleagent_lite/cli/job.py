@@ -95,6 +95,8 @@ def words(data: dict[str, Any], path: Path) -> str:
         return "\n\n".join([suite_words(data["suite"]), cost(data["spend"]), f"report: {report_file(path)}"])
     if data.get("sealed"):
         parts.append(data["sealed"]["words"])
+    elif data["systems"] and not any(one["success"]["n"] for one in data["systems"]):
+        parts.append("No episode could be scored, so nothing is said of any prompt.")
     elif data.get("choice"):
         parts.append(f"The seed prompt stays: {data['choice']}.")
     rows = []
@@ -134,8 +136,8 @@ def cost(spend: list[dict[str, Any]]) -> str:
     """One line on calls, tokens and dollars of all roles; unknown stays unknown."""
     from roleagent_lite.report.means import requests_words
 
-    calls, unread = (sum(s[k] for s in spend) for k in ("calls", "unread"))
-    silent = requests_words(calls, sum(s["failed"] for s in spend), unread)
+    calls, lost, failed, unread = (sum(s[k] for s in spend) for k in ("calls", "lost", "failed", "unread"))
+    silent = requests_words(calls, lost, failed, unread)
     if calls == unread:
         return silent or "no call was made"
     tokens = sum(s["unknown_tokens"] for s in spend)
@@ -155,7 +157,8 @@ def finish(path: Path, as_json: bool) -> None:
     emit(summary(data, path), words(data, path), as_json)
     broken = sum(one["errors"] for one in data["systems"])
     if broken:
+        first = f". The first: {data['first_error']}" if data.get("first_error") else ""
         border.tell(
-            f"{broken} episodes ended in infrastructure errors and are left out; the report lists them"
+            f"{broken} episodes ended in infrastructure errors and are left out; the report lists them{first}"
         )
         raise typer.Exit(border.PARTIAL)

@@ -26,6 +26,8 @@ from roleagent_lite.lm.scripted import ScriptedModel
 from roleagent_lite.store import Run
 from roleagent_lite.types import ROLES, Listener, Model, Role
 
+_PATIENCE = 8  # episodes without any answer from the start, at least, before a run is stopped
+
 
 @dataclass(slots=True)
 class Models:
@@ -85,7 +87,8 @@ async def open_models(
             _refuse_others(run, chosen)
             ledger.rebuild(run, prices)
             _remember(run, chosen)
-        limiter, breaker, counter = Limiter(config.limits.rpm, config.limits.tpm), Breaker(), Counter()
+        limiter, counter = Limiter(config.limits.rpm, config.limits.tpm), Counter()
+        breaker = Breaker(max(_PATIENCE, 2 * config.workers))
         stacks: dict[int, Retried] = {}
         by_role: dict[Role, Recorder] = {}
         for role in ROLES:

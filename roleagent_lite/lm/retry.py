@@ -10,7 +10,13 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
-from roleagent_lite.errors import FatalModelError, ModelError, TransientModelError
+from roleagent_lite.errors import (
+    ContentFiltered,
+    ContextTooLong,
+    FatalModelError,
+    ModelError,
+    TransientModelError,
+)
 from roleagent_lite.lm.faults import Unreachable
 from roleagent_lite.types import Model, Reply, Request
 
@@ -20,10 +26,42 @@ Lost = Callable[[Reply | ModelError], None]
 
 
 class Breaker:
-    """Remembers the first fatal error, for all workers and roles of one pool."""
+    """Remembers the first fatal error, for all workers and roles of one pool.
 
-    def __init__(self) -> None:
+    It is one, too, where nothing is answered: calls of `patience` samples (episodes, that is) failed for one
+    kind of reason after all their retries, and not one reply has come since the pool was opened (0: never).
+    One reply, and a server's word on a prompt (too long, filtered), end that watch for good: who answers may
+    fail as often as it does.
+    """
+
+    def __init__(self, patience: int = 0) -> None:
         self.error: ModelError | None = None
+        self._patience = patience
+        self._silent: dict[str, ModelError] = {}
+
+    def answered(self) -> None:
+        self._patience = 0
+        self._silent.clear()
+
+    def unanswered(self, sample: str, error: ModelError) -> ModelError:
+        """What the end of a call that brought no reply means: `error`, or the end of the run."""
+        if isinstance(error, ContextTooLong | ContentFiltered):
+            self.answered()
+        if error.fatal or not self._patience:
+            return error
+        if any(type(other) is not type(error) for other in self._silent.values()):
+            self._silent.clear()
+        self._silent.setdefault(sample, error)
+        if len(self._silent) < self._patience:
+            return error
+        first = next(iter(self._silent.values()))
+        fatal = FatalModelError(
+            f"not one of the first {len(self._silent)} episodes got an answer: {first}. The run is stopped "
+            "here; when the server answers, resume it with the same command",
+            status=first.status,
+        )
+        self.trip(fatal)
+        return fatal
 
     def check(self) -> None:
         if self.error is not None:
@@ -68,9 +106,15 @@ class Retried:
         cannot be used, or of the error."""
         self._breaker.check()
         try:
-            return await self._attempt(request, lost)  # the common way, without tenacity's bookkeeping
-        except TransientModelError as error:
-            return await self._again(request, lost, error)
+            try:
+                return await self._attempt(request, lost)  # the common way, without tenacity's bookkeeping
+            except TransientModelError as error:
+                return await self._again(request, lost, error)
+        except ModelError as error:
+            ended = self._breaker.unanswered(request.sample, error)
+            if ended is error:
+                raise
+            raise ended from None
 
     async def _attempt(self, request: Request, lost: Lost | None) -> Reply:
         self._breaker.check()
@@ -82,6 +126,7 @@ class Retried:
             if lost is not None:
                 lost(error)
             raise
+        self._breaker.answered()
         if reply.finish == "stop" and not reply.text.strip() and reply.scores is None:
             if lost is not None:
                 lost(reply)

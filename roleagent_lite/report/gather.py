@@ -173,6 +173,7 @@ class Facts:
     start: dict[str, Any]
     final: dict[str, Any]
     errors: list[str]
+    broken: str = ""  # the first infrastructure error
     in_progress: list[str] = field(default_factory=list)  # episodes that were begun and have no end
     systems: dict[str, str] = field(default_factory=dict)  # of an evaluation: prompt set -> system
     suite: dict[str, Any] = field(default_factory=dict)  # of an evaluation: what is played
@@ -240,6 +241,7 @@ def gather(run: Run) -> Facts:
     arms: dict[str, Tally] = {}
     by_round: dict[int, dict[str, Tally]] = {}
     errors: list[tuple[int, str, str]] = []
+    broken: tuple[int, str, str] | None = None
     modelless: set[str] = set()
     model_moves = Moves()
     for t in run.trajectories:
@@ -257,6 +259,8 @@ def gather(run: Run) -> Facts:
         if t.error:  # by round and name, for who ends first is another with more workers
             last = (t.error.strip().splitlines() or [""])[-1]
             errors = sorted([*errors, (t.round, t.id, last)])[:5]
+            if not t.outcome.scored:
+                broken = min(broken or (t.round, t.id, last), (t.round, t.id, last))
     modes: dict[int, Counter[str]] = {}
     for diagnosis in run.diagnoses:
         modes.setdefault(_round_of(diagnosis.trajectory), Counter())[diagnosis.mode] += 1
@@ -284,6 +288,7 @@ def gather(run: Run) -> Facts:
         start=(events.get("start") or [{}])[0],
         final=(events.get("final") or [{}])[-1],
         errors=[f"{id}: {last}" for _, id, last in errors],
+        broken=broken[2] if broken is not None else "",
         in_progress=[] if run.status == "finished" else _in_progress(run),
         systems={str(e.get("prompt_set")): str(e.get("system")) for e in events.get("system", [])},
         suite=(events.get("suite") or [{}])[0],

@@ -22,22 +22,24 @@ def calls_words(spend: Spend) -> str:
     return f"{spend.calls:,}" + (f" ({', '.join(extra)})" if extra else "")
 
 
-def requests_words(calls: int, failed: int, unread: int) -> str:
+def requests_words(calls: int, lost: int, failed: int, unread: int) -> str:
     """What is to be said of requests that brought no reply: counts of `Spend`, summed; "" where all did."""
     sent = calls + failed - unread
     if not failed:
         return ""
-    none = calls == unread  # no reply, not even one that was of no use
-    text = f"{sent:,} requests sent, none answered" if none else (
-        f"{failed:,} of {sent:,} requests brought no answer"
-    )  # fmt: skip
+    if calls > lost:
+        text = f"{failed:,} of {sent:,} requests brought no answer"
+    else:  # what is lost and not unread was empty, or in flight when the run was stopped
+        text = f"{sent:,} requests sent, " + ("none answered" if calls == unread else "no usable answer")
     maybe = f"; {unread:,} of them may have been charged (what came cannot be read, or came too late)"
     return text + (maybe if unread else "")
 
 
 def unanswered(facts: Facts) -> str:
     """`requests_words` of a run, as a sentence."""
-    text = requests_words(*(sum(getattr(s, k) for s in facts.spend) for k in ("calls", "failed", "unread")))
+    text = requests_words(
+        *(sum(getattr(s, k) for s in facts.spend) for k in ("calls", "lost", "failed", "unread"))
+    )
     return f"{text}." if text else ""
 
 

@@ -63,6 +63,7 @@ class Report:
                 split: [{"kind": k, "reason": r, "n": n} for (k, r), n in sorted(counts.items())]
                 for split, counts in facts.outcomes.items()
             },
+            "first_error": facts.broken or None,
             "moves": {split: asdict(m) for split, m in facts.moves.items()},
             "fidelity": asdict(self.fidelity) if self.fidelity else None,
             "failure_modes": {str(r): dict(c) for r, c in facts.modes.items()},

@@ -9,10 +9,12 @@ import pytest
 
 from roleagent_lite.errors import (
     BudgetStop,
+    ContentFiltered,
     ContextTooLong,
     FatalModelError,
     ModelError,
     TransientModelError,
+    UnsupportedRequest,
 )
 from roleagent_lite.lm.faults import Unreachable
 from roleagent_lite.lm.retry import Breaker, Retried
@@ -186,3 +188,51 @@ async def test_a_server_that_comes_up_meanwhile_is_used() -> None:
     model, inner, _ = retried(Unreachable("cannot reach"), "ok")
     assert (await model.complete(ask())).text == "ok"
     assert inner.requests == 2
+
+
+def silent(patience: int, *answers: str | Reply | Exception) -> tuple[Retried, Breaker]:
+    breaker = Breaker(patience)
+    model = ScriptedModel(playing(*answers))
+    return Retried(model, 0, breaker, sleep=Clock().sleep), breaker
+
+
+async def failing(model: Retried, *samples: str) -> list[bool]:
+    """Whether each call's error ended the run."""
+    fatal = []
+    for sample in samples:
+        with pytest.raises(ModelError) as raised:
+            await model.complete(ask(sample=sample))
+        fatal.append(raised.value.fatal)
+    return fatal
+
+
+async def test_nothing_answered_from_the_start_ends_the_run_with_the_first_reason() -> None:
+    model, breaker = silent(3, TransientModelError("down", status=500), BUSY)
+    assert await failing(model, "a", "b", "c", "d") == [False, False, True, True]
+    assert "first 3 episodes got an answer: down" in str(breaker.error)
+
+
+async def test_one_episode_alone_never_ends_a_run() -> None:
+    model, _ = silent(3, BUSY)
+    assert not any(await failing(model, *"aaaaaa"))
+
+
+@pytest.mark.parametrize("answer", ["ok", Reply(""), ContextTooLong("long"), ContentFiltered("no")])
+async def test_an_answer_of_any_kind_ends_the_watch(answer: str | Reply | Exception) -> None:
+    model, breaker = silent(2, BUSY, answer, BUSY)
+    await failing(model, "a")
+    if answer == "ok":
+        await model.complete(ask(sample="b"))
+    else:
+        await failing(model, "b")
+    assert not any(await failing(model, *"cdefgh")) and breaker.error is None
+
+
+async def test_failures_of_two_kinds_are_not_added_up() -> None:
+    model, _ = silent(3, BUSY, BUSY, UnsupportedRequest("top_p"), BUSY)
+    assert await failing(model, *"abcdef") == [False, False, False, False, False, True]
+
+
+async def test_without_patience_nothing_is_watched() -> None:
+    model, _ = silent(0, BUSY)
+    assert not any(await failing(model, *"abcdefgh"))

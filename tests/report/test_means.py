@@ -100,3 +100,13 @@ def test_what_plays_without_a_model_is_no_feat_of_the_model(tmp_path: Path) -> N
 def test_the_agents_own_model_decides(tmp_path: Path) -> None:
     assert means.is_embedded(from_mapping({"models": {"world": "openai/x"}}))
     assert not means.is_embedded(from_mapping({"models": {"agent": "openai/x"}}))
+
+
+def test_requests_that_brought_no_answer_in_words() -> None:
+    assert means.requests_words(5, 1, 0, 0) == ""
+    assert means.requests_words(0, 0, 99, 0) == "99 requests sent, none answered"
+    assert means.requests_words(99, 99, 99, 99).startswith("99 requests sent, none answered; 99 of them may")
+    assert (
+        means.requests_words(4, 4, 15, 0) == "19 requests sent, no usable answer"
+    )  # four in flight at the stop
+    assert means.requests_words(10, 2, 3, 2).startswith("3 of 11 requests brought no answer; 2 of them may")
