@@ -32,6 +32,20 @@ Export = Annotated[
         help="Write what was trained, checked, as adapter, merged, gguf, gguf-adapter, ollama or all.",
     ),
 ]
+PlanOnly = Annotated[
+    bool, typer.Option("--plan", help="Say what it takes (memory, disk, time) and stop; RUN may be left out.")
+]
+Smaller = Annotated[
+    bool, typer.Option("--smaller", help="Where the recipe does not fit this machine, take a smaller form.")
+]
+Bundle = Annotated[
+    Path | None,
+    typer.Option("--bundle", metavar="DIR", help="Write a folder to train from on another machine."),
+]
+TakeBack = Annotated[
+    Path | None,
+    typer.Option("--take-back", metavar="FILE", help="Put the adapter.zip of a bundle where it belongs."),
+]
 Online = Annotated[
     bool,
     typer.Option("--online", help="The model plays itself, update by update; takes --tasks in place of RUN."),
@@ -51,6 +65,10 @@ def command(
     dry_run: DryRun = False,
     out: Out = None,
     export: Export = None,
+    plan_only: PlanOnly = False,
+    smaller: Smaller = False,
+    bundle: Bundle = None,
+    back: TakeBack = None,
     online: Online = False,
     tasks: Tasks = "household-easy",
     sealed: Sealed = False,
@@ -58,6 +76,11 @@ def command(
     json: AsJson = False,
 ) -> None:
     """Train an adapter on a run's training episodes; the same command goes on after an interruption."""
+    from roleagent_lite.cli import distill_out
+
+    if plan_only:
+        distill_out.show_plan(run, runs, recipe, json)
+        return
     if online:
         from roleagent_lite.cli.distill_online import train
 
@@ -68,9 +91,13 @@ def command(
 
         raise ConfigError("distill needs a RUN (`roleagent-lite runs` lists them), or --online")
     if export is not None:
-        from roleagent_lite.cli.distill_out import export_adapter
-
-        export_adapter(run, runs, recipe, export, out, json)
+        distill_out.export_adapter(run, runs, recipe, export, out, json)
+        return
+    if bundle is not None:
+        distill_out.write_bundle(run, runs, recipe, bundle, json)
+        return
+    if back is not None:
+        distill_out.take_back(run, runs, recipe, back, out, json)
         return
     from roleagent_lite.cli.border import ending_on_signals, tell
     from roleagent_lite.cli.output import find_run
@@ -85,6 +112,7 @@ def command(
         from roleagent_lite.distill.stack import device_for
 
         device_for(plan)  # what is missing is said before anything loads
+        plan = distill_out.fitted(plan) if smaller else plan
     with Run.open(path) as opened:
         tokenizer = open_tokenizer(plan.model)
         prepared = prepare(opened, plan, tokenizer)

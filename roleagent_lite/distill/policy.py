@@ -189,6 +189,8 @@ def open_policy(recipe: Recipe, pad_id: int, listener: Listener | None = None) -
         raise ConfigError(f"cannot load the model in {folder}: {str(error).splitlines()[0][:300]}") from None
     torch.manual_seed(recipe.train.seed)  # the adapter's first weights are drawn
     base.to(device)
+    if recipe.train.recompute:  # in effect while the model is in training mode (train.py)
+        base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     model, reference, warnings = lora.attach(base, recipe.adapter)
     model.eval()  # the trainer turns dropout on where the recipe wants it
     return Policy(model, device=device, pad_id=pad_id, reference=reference, warnings=warnings)

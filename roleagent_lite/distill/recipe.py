@@ -51,7 +51,9 @@ class Train(_Table):
     """The update. batch: samples an optimiser step; micro_batch: samples a forward pass.
 
     epochs: passes over the samples; steps: optimiser steps at most, 0 = as many as the epochs give.
-    dtype: of the base model's weights. checkpoint_every: optimiser steps.
+    dtype: of the base model's weights. recompute: each block's activations are computed again on the way
+    back instead of kept (gradient checkpointing): a third more time, far less memory. checkpoint_every:
+    optimiser steps.
     """
 
     epochs: int = Field(default=1, ge=1)
@@ -64,6 +66,7 @@ class Train(_Table):
     clip_norm: float = Field(default=1.0, gt=0)
     seed: int = 0
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    recompute: bool = False
     checkpoint_every: int = Field(default=10, ge=1)
 
 

@@ -42,10 +42,14 @@ def model_folder(model: str, listener: Listener | None = None) -> Path:
     )
 
 
+def made_from(file: Path) -> Path:
+    """Where the folder made from a GGUF file lies, or will."""
+    return cache_dir() / "converted" / f"{file.stem}-{file.stat().st_size:x}"
+
+
 def _converted(file: Path, listener: Listener | None) -> Path:
     """A folder made from a GGUF file, in the cache: reading one takes a minute, its folder a second."""
-    size = file.stat().st_size
-    folder = cache_dir() / "converted" / f"{file.stem}-{size:x}"
+    folder = made_from(file)
     if (folder / "config.json").is_file():
         return folder
     if listener is not None:

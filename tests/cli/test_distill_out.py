@@ -97,3 +97,68 @@ def test_formats_and_runs_that_are_not_there(here: Path, inside: Inside) -> None
     clear(
         inside("eval", "--adapter", "a.gguf", "--model", "openai/x"), 2, "--adapter is for the embedded model"
     )
+
+
+# --- the plan -----------------------------------------------------------------------------------------
+
+
+def test_the_plan_says_what_it_takes_and_loads_nothing(
+    here: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("weights were loaded")
+
+    monkeypatch.setattr("roleagent_lite.distill.policy.open_policy", never)
+    alone = json.loads(inside("distill", "--plan", "--recipe", "mine.toml", "--json").stdout)
+    assert alone["fits"] and not alone["samples"]["measured"] and alone["samples"]["longest"] == 2048
+    done = inside("distill", "r", "--plan", "--recipe", "mine.toml")
+    assert done.returncode == 0, done.stderr
+    assert "4 of the run, the longest " in done.stdout and "recipe mine fits" in done.stdout
+    assert "memory at the peak" in done.stdout and "disk: checkpoints" in done.stdout
+    assert not (here / "runs/r/distill").exists()
+
+
+def test_what_does_not_fit_goes_down_the_ladder_only_when_allowed(
+    here: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from roleagent_lite.distill.plan import plan
+    from roleagent_lite.distill.recipe import load_recipe
+    from roleagent_lite.distill.size import from_config
+
+    (here / "mine.toml").write_text(
+        RECIPE.replace("batch = 2", "batch = 2\nmicro_batch = 2"), encoding="utf-8"
+    )
+    total = plan(from_config(here / "model"), load_recipe(str(here / "mine.toml")), card=False).total
+    room = "roleagent_lite.distill.size.memory"
+    monkeypatch.setattr(room, lambda recipe: (total - 1, "this machine's memory", False))
+    done = inside("distill", "--plan", "--recipe", "mine.toml")
+    assert "does not fit; --smaller takes these steps" in done.stdout
+    assert "train.micro_batch 2 -> 1" in done.stdout
+    told = inside("distill", "r", "--recipe", "mine.toml", "--smaller", "--out", "d", "--json")
+    assert told.returncode == 0 and "smaller: train.micro_batch 2 -> 1" in told.stderr
+    assert json.loads(told.stdout)["recipe"]["train"]["micro_batch"] == 1
+    monkeypatch.setattr(room, lambda recipe: (1, "this machine's memory", False))
+    clear(inside("distill", "r", "--recipe", "mine.toml", "--smaller"), 2, "even the smallest form")
+    done = inside("distill", "--plan", "--recipe", "mine.toml")
+    assert "nor does its smallest form; take a smaller model" in done.stdout
+
+
+# --- a bundle -----------------------------------------------------------------------------------------
+
+
+def test_a_bundle_goes_out_and_its_adapter_comes_back(here: Path, inside: Inside) -> None:
+    from roleagent_lite.distill.bundle import train_here
+
+    done = inside("distill", "r", "--recipe", "mine.toml", "--bundle", "b")
+    assert done.returncode == 0 and "4 samples and all that training needs in b" in done.stdout, done.stderr
+    back = "roleagent-lite distill r --recipe mine.toml --take-back adapter.zip"
+    assert back in (here / "b/README.md").read_text(encoding="utf-8")
+    clear(inside("distill", "r", "--recipe", "mine.toml", "--bundle", "b"), 2, "b exists")
+    assert train_here(here / "b") == 0
+    home = inside("distill", "r", "--recipe", "mine.toml", "--take-back", "b/adapter.zip")
+    assert home.returncode == 0 and "4 of 4 steps; adapter in runs/r/distill/mine/adapter" in home.stdout
+    done = inside("distill", "r", "--recipe", "mine.toml", "--export", "adapter")
+    assert done.returncode == 0, done.stderr
+    clear(
+        inside("distill", "r", "--recipe", "mine.toml", "--take-back", "b/adapter.zip"), 2, "adapter exists"
+    )

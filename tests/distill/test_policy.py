@@ -74,3 +74,17 @@ def test_a_model_that_cannot_be_loaded(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "no-such-kind"}', encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot load the model in"):
         local.policy(local.recipe(model=str(tmp_path)))
+
+
+def test_recomputing_gives_the_same_gradients() -> None:
+    """Where activations are computed again on the way back, nothing but memory and time changes."""
+    found = []
+    for recompute in (False, True):
+        made = local.policy(local.recipe(train={"recompute": recompute}))
+        local.disturb(made)
+        made.model.train(recompute)
+        assert made.model.base_model.model.is_gradient_checkpointing == recompute
+        batch = made.rows(local.rows())
+        (made.logps(batch) * batch.mask).sum().backward()
+        found.append({name: p.grad for name, p in made.parameters.items()})
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])

@@ -216,3 +216,9 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, name: str, monkeypatch: pytes
         trained(tmp_path, local.recipe())
     monkeypatch.undo()
     assert equal(load_file(tmp_path / "adapter" / "adapter_model.safetensors"), before)
+
+
+def test_recomputed_activations_train_the_same_adapter(tmp_path: Path) -> None:
+    _, kept = trained(tmp_path / "kept", local.recipe())
+    _, again = trained(tmp_path / "again", local.recipe(train={"recompute": True}))
+    assert equal(kept, again)
