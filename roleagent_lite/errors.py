@@ -99,6 +99,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """`: did you mean 'x'?` or the list of known names; worded to be appended to a message."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if not close:  # one is the beginning of the other, or two letters changed places
+        begun = [
+            n for n in names if min(len(n), len(name)) > 2 and (name.startswith(n) or n.startswith(name))
+        ]
+        close = [n for n in names if sorted(n) == sorted(name)] or sorted(begun, key=len)[-1:]
     if close:
         return f"; did you mean '{close[0]}'?"
     shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")

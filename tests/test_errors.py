@@ -53,6 +53,11 @@ def test_a_reply_error_carries_the_outcome_and_what_was_paid() -> None:
     ("name", "known", "words"),
     [
         ("modle", ["model", "tasks"], "; did you mean 'model'?"),
+        ("sl", ["ls", "cd"], "; did you mean 'ls'?"),
+        ("easy.jsonl", ["deep/hard", "easy"], "; did you mean 'easy'?"),
+        ("react:runs/x", ["re", "react", "oracle"], "; did you mean 'react'?"),
+        ("nosuch", ["search", "shell"], "; known: search, shell"),
+        ("a", ["abc"], "; known: abc"),
         ("zzz", ["b", "a"], "; known: a, b"),
         ("zzz", [], ""),
         ("zzz", [f"n{i:02}" for i in range(20)], "; known: " + ", ".join(f"n{i:02}" for i in range(20))),
