@@ -209,6 +209,11 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda found: _escape(found[0]), text)
 
 
+def one_line(text: str) -> str:
+    """The same for what stands within a line, a name say: line ends and tabs are escaped as well."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def visible_json(text: str) -> str:
     """The same for a JSON document, which stays the same value: what JSON leaves raw becomes `\\u009b`."""
     return _CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)

@@ -19,7 +19,7 @@ from typing import IO, Any
 import roleagent_lite.types as nouns
 from roleagent_lite.config import RunConfig, dump_toml, load
 from roleagent_lite.errors import ConfigError, RoleAgentError, nearest
-from roleagent_lite.redact import clean, register_url
+from roleagent_lite.redact import clean, one_line, register_url
 from roleagent_lite.table import Table, torn_bytes
 
 
@@ -298,12 +298,24 @@ def run_names(root: Path) -> list[str]:
     return [p.name for p in sorted(found, key=lambda p: ((p / "config.toml").stat().st_mtime, p.name))]
 
 
+def run_name(name: str) -> str:
+    """`name` itself, for a run to be begun. Raises ConfigError unless it is one folder name that can be shown
+    in one line."""
+    if name in ("", ".", "..") or "/" in name or one_line(name) != name:
+        raise ConfigError(
+            f"--run '{one_line(name)}': a run's name is the name of one folder, without '/' and control "
+            "characters; --runs FOLDER says where that folder lies"
+        )
+    return name
+
+
 def find_run(name: str, root: Path) -> Path:
     """The directory of a run given by name or path. Raises ConfigError with the nearest name."""
     for path in (root / name, Path(name)):
         if (path / "config.toml").is_file():
             return path
-    known = run_names(root)
+    known = [one_line(one) for one in run_names(root)]
     raise ConfigError(
-        f"no run '{name}' in {root}/" + (nearest(name, known) if known else "; there are no runs yet")
+        f"no run '{one_line(name)}' in {root}/"
+        + (nearest(name, known) if known else "; there are no runs yet")
     )

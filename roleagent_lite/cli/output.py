@@ -85,7 +85,16 @@ def resuming(job: str, path: Path) -> str:
     words = ["roleagent-lite", job, "--resume", "--run", path.name]
     if path.parent != Path("runs"):
         words += ["--runs", str(path.parent)]
-    return shlex.join(words)
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """`word` for a shell, on one line: a folder that others named may hold line ends (bash's $'...')."""
+    from roleagent_lite.redact import one_line
+
+    if one_line(word) == word:
+        return shlex.quote(word)
+    return f"$'{one_line(word.replace(chr(92), chr(92) * 2).replace(chr(39), chr(92) + chr(39)))}'"
 
 
 def next_name(stem: str, root: Path) -> str:

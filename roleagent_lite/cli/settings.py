@@ -19,11 +19,21 @@ if TYPE_CHECKING:
 
 _MODELS, _SPEND, _JOB = "Models", "Spending and speed", "The job"
 
+
+def _run_name(name: str | None) -> str | None:
+    from roleagent_lite.store import run_name
+
+    return None if name is None else run_name(name)
+
+
 # What a flag leaves open is the config's default; the texts name it, and a test holds the two together.
 Name = Annotated[
     str | None,
     typer.Option(
-        "--run", help="Name of the run; the same name resumes it.", show_default="the job and a number"
+        "--run",
+        help="Name of the run; the same name resumes it.",
+        show_default="the job and a number",
+        callback=_run_name,
     ),
 ]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder that holds the runs.")]
