@@ -240,8 +240,9 @@ async def many(
             listener(Progress(stage, len(done), len(jobs), solved, note=note))
 
     def store(*played: Trajectory) -> None:
-        for trajectory in played if run is not None else ():
-            run.trajectories.put(trajectory)  # one that is there already stays as it is
+        if run is not None:
+            for trajectory in played:
+                run.trajectories.put(trajectory)  # one that is there already stays as it is
 
     waiting = iter(enumerate(jobs))
 

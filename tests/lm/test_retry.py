@@ -89,7 +89,7 @@ async def test_the_jitter_is_seeded() -> None:
 
 
 async def test_rep_05_an_empty_reply_makes_three_requests_and_each_is_reported() -> None:
-    lost: list[Reply] = []
+    lost: list[Reply | ModelError] = []
     model, inner, _ = retried("  \n")
     with pytest.raises(TransientModelError, match="empty reply"):
         await model.complete(ask(), lost.append)
