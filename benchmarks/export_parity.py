@@ -72,11 +72,9 @@ def main(count: int = 20, adapter: str = "") -> int:
         start = time.perf_counter()
         told = export(here, recipe, wanted("all"), probes)
         seconds = time.perf_counter() - start
-    logits = told["merged_logits"]
+    near, far = (told["merged_logits"][name] for name in ("to_adapter", "to_base"))
     print("adapter:", adapter or f"random, seeded, not trained (standard deviation {SIZE})")
-    print(
-        f"merged logits: {logits['to_adapter']:.2g} from base + adapter, {logits['to_base']:.3g} from the base"
-    )
+    print(f"merged logits: {near:.2g} from base + adapter, {far:.3g} from the base")
     for side in told["sides"]:
         print(
             f"{side['side']:34} {side['actions']} of {side['of_actions']} first actions, {side['tokens']} of "
