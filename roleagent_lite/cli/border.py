@@ -109,7 +109,8 @@ def tell(message: str) -> None:
 
 def missing(error: BaseException) -> str | None:
     """What to do about a package that is not installed or broken; None where `error` says something else."""
-    if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
+    ours = isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "roleagent_lite"
+    if isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError) and not ours:
         return f"a package cannot be imported: {error}; `roleagent-lite doctor --imports` says which"
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None

@@ -6,9 +6,8 @@ Owns the words around a job. Leaves out the job (jobs) and the report (report).
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,17 +54,22 @@ def watched(job: str, path: Path, config: RunConfig, suite: Suite | None = None)
     again = resuming(job, path)
     trust.announce(config, border.tell, suite)
     try:
-        # Environments of others print; standard output is for the result alone.
-        with Screen() as screen, redirect_stdout(sys.stderr):
+        with Screen() as screen, border.result_only():
             screen.first = partial(trust.remember, path)
             yield screen
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; what was finished is kept in {path}. Go on with: {again}") from None
     except BudgetStop:
-        border.tell(f"stopped at a cap. Go on with a higher one: {again} --max-usd or --max-calls")
+        border.tell(f"stopped at a cap. Go on with a higher one: {again}{twice(config)}")
         if (path / "report.md").is_file():
             border.tell(f"partial report: {path / 'report.md'}")
         raise
+
+
+def twice(config: RunConfig) -> str:
+    """Flags that double each cap that is set, to be appended to a command line."""
+    caps = {"max-usd": config.budget.max_usd, "max-calls": config.budget.max_calls}
+    return "".join(f" --{name} {2 * cap or 1:.12g}" for name, cap in caps.items() if cap is not None)
 
 
 def summary(data: dict[str, Any], path: Path) -> dict[str, Any]:

@@ -150,6 +150,8 @@ def test_a_missing_module_of_our_own_is_a_fault_of_ours(
     border.use_run(tmp_path / "r")
     assert raising(ModuleNotFoundError("No module named 'roleagent_lite.x'", name="roleagent_lite.x")) == 1
     assert "unexpected ModuleNotFoundError" in capsys.readouterr().err
+    assert raising(ImportError("cannot import name 'y' from it", name="roleagent_lite.x")) == 1
+    assert "unexpected ImportError" in capsys.readouterr().err
 
 
 def test_noise_goes_to_the_run_not_to_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

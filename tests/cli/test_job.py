@@ -62,11 +62,26 @@ def test_a_cap_says_how_to_go_on_and_where_the_report_is(
     write_report(tmp_path / "r")
     with (
         pytest.raises(BudgetStop, match="spent"),
-        job.watched("evolve", tmp_path / "r", from_mapping({})),
+        job.watched("evolve", tmp_path / "r", from_mapping({"budget": {"max_usd": 0.05}})),
     ):
         raise BudgetStop("spent")
     err = capsys.readouterr().err
-    assert f"--resume --run r --runs {tmp_path} --max-usd" in err and "partial report" in err
+    assert f"--resume --run r --runs {tmp_path} --max-usd 0.1\n" in err and "partial report" in err
+    caps = from_mapping({"budget": {"max_usd": 0, "max_calls": 2000000}})
+    assert job.twice(caps) == " --max-usd 1 --max-calls 4000000" and job.twice(from_mapping({})) == ""
+
+
+def test_what_an_environment_writes_past_python_stays_off_standard_output(tmp_path: Path) -> None:
+    code = "import os\nfrom tests.toy import Toy\n\nclass Loud(Toy):\n    def step(self, action):\n"
+    code += "        os.write(1, b'past Python\\n')\n        return super().step(action)\n"
+    (tmp_path / "loud.py").write_text(code, encoding="utf-8")
+    row = {"env": "loud:Loud", "goal": "get out", "split": "test"}
+    (tmp_path / "t.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    with FakeServer(winner) as fake:
+        words = ("eval", "--tasks", "t.jsonl", "--model", "fake", "--base-url", fake.url, "--json")
+        done = cli(*words, cwd=tmp_path)
+    assert json.loads(done.stdout)["status"] == "finished", done.stderr
+    assert "past Python" in done.stderr
 
 
 def test_words_of_a_finished_run(tmp_path: Path) -> None:

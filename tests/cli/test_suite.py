@@ -126,7 +126,7 @@ def test_a_cap_stops_resume_goes_on_replay_buys_nothing(inside: Inside, tmp_path
     with FakeServer(winner) as fake:
         stopped = inside(*words(fake, "--workers", "1", "--max-calls", "3", "--run", "a"))
         assert stopped.returncode == 3 and fake.count == 3
-        assert "roleagent-lite eval --resume --run a --max-usd or --max-calls" in stopped.stderr
+        assert "roleagent-lite eval --resume --run a --max-calls 6\n" in stopped.stderr
         assert "Not finished: prompt." in (tmp_path / "runs" / "a" / "report.md").read_text()
         done = inside("eval", "--resume", "--max-calls", "100")
         assert done.returncode == 0, done.stderr
