@@ -21,7 +21,7 @@ from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.stack import load
 
 BLOCK = 64  # tokens
-ROOM = 400  # blocks that stay; of a model of 135M parameters 3 MB each in float32
+ROOM = 160  # blocks that stay, the last used; of a model of 135M parameters 3 MB each in float32
 
 Layers = list[tuple[Any, Any]]  # keys and values of each layer, (1, heads, tokens, size)
 
@@ -132,7 +132,9 @@ class Reader:
         while len(self._blocks) > self._room:
             self._blocks.popitem(last=False)
         self.read += len(prompt) - end
-        return (_joined(torch, kept) if kept else []), list(prompt[end:])
+        if not past or past[0][0].shape[2] != end:
+            past = _joined(torch, kept)
+        return past, list(prompt[end:])
 
     def _forward(
         self,
