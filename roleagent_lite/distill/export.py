@@ -174,7 +174,7 @@ def _gate(work: _Work, items: set[str], probes: Sequence[parity.Probe]) -> None:
     if items & {MERGED, GGUF}:
         own = open_tokenizer(str(work.out / MERGED))
         compare(parity.Torch("merged", read(work.out / MERGED), own))
-    longest = max(len(reference.say(p, ()).ids) for p in probes)
+    longest = max(len(reference.say(p).ids) for p in probes)
     served = _server(tokenizer, longest)
     if GGUF in items:
         compare(served(GGUF, work.out / GGUF))

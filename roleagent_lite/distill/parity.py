@@ -27,6 +27,7 @@ from roleagent_lite.types import Message, Request
 NEAR = 0.05  # nats between two picks below which either is right
 TOKENS = 8  # greedy tokens compared behind each prompt
 TASKS = 8  # first prompts compared
+_LEAST = 1e-5  # nats on average that an adapter changes; less is rounding
 _DISTANCE = 0.5  # a served model must be nearer to base + adapter than this share of its way to the base
 
 
@@ -161,8 +162,7 @@ class Torch:
         text, _ = prompt_text(self._tokenizer.render, probe.messages)
         ids = tuple(self._tokenizer.prompt_ids(text))
         choices = tuple(tuple(self._tokenizer.encode(choice)) for choice in probe.choices)
-        given = tuple(self._own(ids) if follow is None else follow)
-        rows = self._rows(ids, given)
+        given, rows = self._own(ids) if follow is None else (tuple(follow), self._rows(ids, follow))
         return Said(
             text=text,
             ids=ids,
@@ -173,18 +173,20 @@ class Torch:
             gaps=tuple(float(row.max() - row[t]) for row, t in zip(rows, given, strict=True)),
         )
 
-    def _own(self, ids: Sequence[int]) -> list[int]:
-        torch, found, seen, cache = load("torch"), [], list(ids), None
+    def _own(self, ids: Sequence[int]) -> tuple[tuple[int, ...], Any]:
+        """Its greedy tokens, and the rows (see `_rows`) that they were picked from."""
+        torch, found, rows, seen, cache = load("torch"), [], [], list(ids), None
         for _ in range(TOKENS):
             out = self._model(
                 input_ids=torch.tensor([seen], device=self._model.device), past_key_values=cache,
                 logits_to_keep=1, use_cache=True,
             )  # fmt: skip
-            cache, seen = out.past_key_values, [int(out.logits[0, -1].argmax())]
+            rows.append(out.logits[0, -1].float().log_softmax(-1))
+            cache, seen = out.past_key_values, [int(rows[-1].argmax())]
             found += seen
             if seen[0] == self._tokenizer.end_id:
                 break
-        return found
+        return tuple(found), torch.stack(rows)
 
     def _rows(self, ids: Sequence[int], more: Sequence[int]) -> Any:
         """Log-probabilities (len(more), vocabulary) of what stands where each of `more` does."""
@@ -288,7 +290,7 @@ def _differs(tally: _Tally, what: str, gap: float) -> None:
 def _judged(name: str, probes: int, tally: _Tally, required: bool) -> Report:
     near, far = (sum(d) / max(len(d), 1) for d in (tally.to_reference, tally.to_base))
     # Written so that a NaN fails.
-    if not near < _DISTANCE * far:
+    if not (near < _DISTANCE * far and far > _LEAST):
         tally.faults.append(
             f"it cannot be told from the base: log-probabilities are {near:.3g} nats from base + adapter and "
             f"{far:.3g} from the base, so the adapter is missing, or too weak to matter"

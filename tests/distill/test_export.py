@@ -135,3 +135,26 @@ def test_formats_by_name() -> None:
         wanted("gguff")
     with pytest.raises(ConfigError, match="--export takes"):
         wanted(",")
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+async def test_real_exports_of_the_embedded_model_play_household_tasks_alike(tmp_path: Path) -> None:
+    """As benchmarks/export_parity.py, on two tasks: a random adapter of the embedded model, every format."""
+    from benchmarks.export_parity import first_steps, random_adapter
+    from roleagent_lite.distill.parity import probes_of
+    from roleagent_lite.distill.recipe import load_recipe
+    from roleagent_lite.store import Run
+
+    plan = load_recipe("smollm2-cpu")
+    await first_steps(tmp_path / "run", 2)
+    random_adapter(plan, tmp_path / "adapter")
+    with Run.open(tmp_path / "run") as run:
+        probes = probes_of(run)
+    told = export(tmp_path, plan, wanted("all"), probes)
+    assert told["merged_logits"]["to_adapter"] < 1e-4
+    exact, quantised = told["sides"][:-1], told["sides"][-1]
+    for side in exact:
+        assert side["faults"] == [] and side["of_actions"] == 2
+        assert side["actions"] + sum("token" not in line for line in side["excused"]) == 2
+    assert quantised["side"].startswith("SmolLM2-135M-Instruct.Q4_1.gguf + ") and not quantised["required"]
