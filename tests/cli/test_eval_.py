@@ -194,7 +194,7 @@ def test_resume_plays_the_same_tasks_with_the_same_prompt(inside: Inside, tmp_pa
 
 
 def test_an_environment_of_ones_own(inside: Inside, tmp_path: Path) -> None:
-    assert inside("env", "new", "crypt").returncode == 0
+    assert inside("env", "new", "vault").returncode == 0
 
     def opens(seen: Seen) -> Answer:
         text = json.dumps(seen.body)
@@ -202,13 +202,13 @@ def test_an_environment_of_ones_own(inside: Inside, tmp_path: Path) -> None:
         return Say(json.dumps({"thought": "", "action": action, "predictions": [""]}))
 
     with FakeServer(opens) as fake:
-        words = ["eval", "--env", "crypt:Crypt", "--model", "fake", "--base-url", fake.url, "--json"]
+        words = ["eval", "--env", "vault:Vault", "--model", "fake", "--base-url", fake.url, "--json"]
         done = inside(*words)
     assert done.returncode == 0, done.stderr
     (system,) = json.loads(done.stdout)["systems"]
     assert (system["success"]["n"], system["split"]) == (12, "test")
     assert 0 < system["success"]["k"] < 12  # the baskets among the twelve
-    clear(inside("eval", "--resume", "--env", "crypt:Crypt"), 2, "leave out --env")
+    clear(inside("eval", "--resume", "--env", "vault:Vault"), 2, "leave out --env")
 
 
 def test_flags_that_clash_are_refused(inside: Inside, tmp_path: Path) -> None:
