@@ -105,6 +105,9 @@ class Loop(Trainer):
         self, stand: Stand, policy: Policy, tokenizer: Tokenizer, recipe: Recipe,
         train: Sequence[Task], dev: Sequence[Task],
     ) -> None:  # fmt: skip
+        if recipe.online.lr is not None:
+            learning = recipe.train.model_copy(update={"lr": recipe.online.lr})
+            recipe = recipe.model_copy(update={"train": learning})
         flat = {k: v for k, v in identity(recipe, []).items() if k.removeprefix("online.") not in _FREE}
         known = {"tasks": stand.config.tasks, "prompt_set": stand.prompt_set.id}
         super().__init__(policy, OnlineChoices(recipe, {}, {}), recipe, stand.session.run.dir, flat | known)

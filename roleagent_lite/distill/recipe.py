@@ -99,8 +99,8 @@ class Online(_Table):
 
     tasks: drawn an update by the curriculum; group: rollouts of each; temperature: of their draws, in
     training alone. updates: how many; minutes: none is begun after so many minutes of play and training,
-    0 = no limit. passes: optimiser steps on the episodes of one update. states: at most so many distinct
-    states an update, drawn evenly, 0 = all; room: tokens of the states that share a forward pass. alpha:
+    0 = no limit. lr: None = `train.lr`. passes: optimiser steps on the episodes of one update. states: at
+    most so many distinct states an update, drawn evenly, 0 = all; room: tokens of the states that share a forward pass. alpha:
     weight of A^E; rho, decay: of the curriculum. predictions: the agent also foretells, for WIA's reward:
     slow without a card. dev: tasks of the dev split; dev_every: updates between two looks at them, 0 = only
     before and after. max_drift: mean difference between sampler and trainer (nats) that stops the run.
@@ -113,6 +113,7 @@ class Online(_Table):
     temperature: float = Field(default=0.9, gt=0, le=2)
     updates: int = Field(default=16, ge=1)
     minutes: float = Field(default=0.0, ge=0)
+    lr: float | None = Field(default=None, gt=0)
     passes: int = Field(default=1, ge=1)
     states: int = Field(default=0, ge=0)
     room: int = Field(default=1536, ge=1)

@@ -206,6 +206,19 @@ def test_a_resume_with_more_updates_goes_on_and_with_other_settings_is_refused(t
         trained(tmp_path, online_world.recipe(tmp_path, online={"group": 4}))
 
 
+def test_its_own_learning_rate(tmp_path: Path) -> None:
+    found = []
+    both: dict[str, dict[str, Any]] = {
+        "own": {"online": {"updates": 1, "lr": 0.003}, "train": {"lr": 0.1}},
+        "shared": {"online": {"updates": 1}, "train": {"lr": 0.003}},
+    }
+    for name, settings in both.items():
+        (tmp_path / name).mkdir()
+        trained(tmp_path / name, online_world.recipe(tmp_path / name, **settings))
+        found.append(weights(tmp_path / name))
+    assert equal(*found) and any(bool(v.any()) for k, v in found[0].items() if "lora_B" in k)
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_drift_stops_it_and_keeps_the_last_good_adapter(
     tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
