@@ -100,12 +100,12 @@ class Online(_Table):
     tasks: drawn an update by the curriculum; group: rollouts of each; temperature: of their draws, in
     training alone. updates: how many; minutes: none is begun after so many minutes of play and training,
     0 = no limit. lr: None = `train.lr`. passes: optimiser steps on the episodes of one update. states: at
-    most so many distinct states an update, drawn evenly, 0 = all; room: tokens of the states that share a forward pass. alpha:
-    weight of A^E; rho, decay: of the curriculum. predictions: the agent also foretells, for WIA's reward:
-    slow without a card. dev: tasks of the dev split; dev_every: updates between two looks at them, 0 = only
-    before and after. max_drift: mean difference between sampler and trainer (nats) that stops the run.
-    prompts: the prompt version that is played. seed: of draws (the adapter's first weights are
-    `train.seed`'s).
+    most so many distinct states an update, drawn evenly, 0 = all; room: tokens of the states that share a
+    forward pass. alpha: weight of A^E; rho, decay: of the curriculum. predictions: the agent also
+    foretells, for WIA's reward: slow without a card. dev: tasks of the dev split; dev_every: updates
+    between two looks at them, 0 = only before and after. max_drift: mean difference between sampler and
+    trainer (nats) that stops the run. prompts: the prompt version that is played. seed: of draws (the
+    adapter's first weights are `train.seed`'s).
     """
 
     tasks: int = Field(default=4, ge=1)
