@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import re
 import stat
 import zipfile
 from dataclasses import replace
@@ -21,14 +24,14 @@ from roleagent_lite.types import Call, Message, Reply, Request
 from tests.report.make import BROKEN, SEED, episode, play, task, whole_run
 
 KEY = "canary-key-0123456789"
-SECRETS = (KEY, "zoe", "gpu7", "/home/zoe", "10.1.2.3", "bigbox")
+SECRETS = (KEY, "zoe", "gpu-host-7", "/home/zoe", "10.1.2.3", "bigbox")
 
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redact, "_secrets", set())
     monkeypatch.setattr("getpass.getuser", lambda: "zoe")
-    monkeypatch.setattr("platform.node", lambda: "gpu7")
+    monkeypatch.setattr("platform.node", lambda: "gpu-host-7")
     monkeypatch.setenv("HOME", "/home/zoe")
 
 
@@ -42,7 +45,7 @@ def full(path: Path) -> Path:
         }
     )
     run = whole_run(path, config=config)
-    error = 'Traceback\n  File "/home/zoe/env/world.py", line 1\nOSError: gpu7 is down, asked by bob'
+    error = 'Traceback\n  File "/home/zoe/env/world.py", line 1\nOSError: gpu-host-7 is down, asked by bob'
     bad = replace(task(77), goal="Mail zoe at /home/bob/inbox/x about it.")
     play(run, episode(bad, SEED, BROKEN, error=error), tasks=[bad])
     request = Request(
@@ -54,10 +57,10 @@ def full(path: Path) -> Path:
             "m",
             "http://10.1.2.3:8000/v1",
             request,
-            Reply("I am on gpu7, SECRETWORD", reasoning="zoe?"),
+            Reply("I am on gpu-host-7, SECRETWORD", reasoning="zoe?"),
         )
     )
-    run.record("note/zoe", "note", {"text": "http://bigbox/v1: no seed", "/home/zoe/x": [1, "gpu7"]})
+    run.record("note/zoe", "note", {"text": "http://bigbox/v1: no seed", "/home/zoe/x": [1, "gpu-host-7"]})
     run.close()
     redact.register(KEY)
     with (path / "log.txt").open("w") as log:
@@ -69,7 +72,20 @@ def full(path: Path) -> Path:
     return path
 
 
+def read(text: str) -> str:
+    """A text with the packed parts of a page unpacked: three letters may stand in base64 by chance."""
+
+    def plain(found: re.Match[str]) -> str:
+        return gzip.decompress(base64.b64decode(found[1])).decode("utf-8")
+
+    return re.sub(r"(?<=>)(H4sI[A-Za-z0-9+/=]+)(?=</script>)", plain, text)
+
+
 def texts(folder: Path) -> str:
+    return read(_texts(folder))
+
+
+def _texts(folder: Path) -> str:
     return "\n".join(
         str(p.relative_to(folder)) + p.read_text(encoding="utf-8")
         for p in sorted(folder.rglob("*"))
@@ -149,8 +165,9 @@ def test_a_zip_file(tmp_path: Path) -> None:
             assert entry.date_time == (1980, 1, 1, 0, 0, 0), "no time, no owner"
             assert not stat.S_ISLNK(entry.external_attr >> 16)
         whole = b"".join(archive.read(e) for e in archive.infolist())
+    found = read(whole.decode("utf-8"))
     for secret in SECRETS:
-        assert secret.encode() not in whole, secret
+        assert secret not in found, secret
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine", "zoe-run.zip"]
 
 
