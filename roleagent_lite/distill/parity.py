@@ -145,6 +145,7 @@ class Torch:
     def __init__(self, name: str, model: Any, tokenizer: Tokenizer, off: bool = False) -> None:
         self.name, self._model, self._tokenizer, self._off = name, model, tokenizer, off
         self._known: dict[Any, Said] = {}
+        self._chosen: dict[Probe, tuple[float, ...]] = {}
 
     def say(self, probe: Probe, follow: Sequence[int] | None = None) -> Said:
         """Without `follow` the greedy tokens are its own; with it they are its pick behind each of these."""
@@ -169,7 +170,7 @@ class Torch:
             choice_ids=choices,
             greedy=tuple(int(row.argmax()) for row in rows),
             logps=tuple(float(row[t]) for row, t in zip(rows, given, strict=True)),
-            means=self._means(ids, choices),
+            means=self._means_of(probe, ids, choices),
             gaps=tuple(float(row.max() - row[t]) for row, t in zip(rows, given, strict=True)),
         )
 
@@ -194,6 +195,14 @@ class Torch:
         whole = torch.tensor([[*ids, *more]], device=self._model.device)
         logits = self._model(input_ids=whole, logits_to_keep=len(more) + 1, use_cache=False).logits[0]
         return logits[:-1].float().log_softmax(-1)
+
+    def _means_of(
+        self, probe: Probe, ids: tuple[int, ...], choices: tuple[tuple[int, ...], ...]
+    ) -> tuple[float, ...]:
+        """Whatever tokens are followed, the choices stand behind the prompt alone: measured once."""
+        if probe not in self._chosen:
+            self._chosen[probe] = self._means(ids, choices)
+        return self._chosen[probe]
 
     def _means(self, ids: tuple[int, ...], choices: tuple[tuple[int, ...], ...]) -> tuple[float, ...]:
         if not choices:
@@ -242,7 +251,8 @@ def compare(
     tally = _Tally()
     for probe in probes:
         said = side.say(probe)
-        wanted, plain = reference.say(probe, said.greedy), base.say(probe, said.greedy)
+        wanted = said if side is reference else reference.say(probe, said.greedy)
+        plain = base.say(probe, said.greedy)
         _prompts(tally, probe, said, wanted)
         for at, (own, theirs) in enumerate(zip(wanted.greedy, said.greedy, strict=True)):
             tally.of_tokens += 1
