@@ -22,6 +22,8 @@ if not any("embedded" in argument for argument in sys.argv):
 import pytest
 from hypothesis import settings
 
+from roleagent_lite import redact
+
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 # A job in the background of a shell inherits "ignore SIGINT", and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -38,3 +40,12 @@ def no_foreign_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if re.search(r"API_KEY|_TOKEN|(?i:_proxy)$", name):
             monkeypatch.delenv(name)
     yield
+
+
+@pytest.fixture(autouse=True)
+def no_keys_of_other_tests() -> Iterator[None]:
+    """What one test calls a key is an ordinary word in the next."""
+    before = set(redact._secrets)
+    yield
+    redact._secrets.clear()
+    redact._secrets.update(before)

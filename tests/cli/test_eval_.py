@@ -86,7 +86,7 @@ def test_unknown_model(inside: Inside, tmp_path: Path) -> None:
 @pytest.mark.slow  # LiteLLM is asked, and takes seconds to import
 def test_unknown_provider(inside: Inside, tmp_path: Path) -> None:
     toy_tasks(tmp_path / "t.jsonl")
-    clear(inside("eval", "--tasks", "t.jsonl", "--model", "opneai/x"), 4, "opneai", "did you mean 'openai'")
+    clear(inside("eval", "--tasks", "t.jsonl", "--model", "opneai/x"), 2, "opneai", "did you mean 'openai'")
 
 
 def test_unreachable_server(inside: Inside, tmp_path: Path) -> None:
