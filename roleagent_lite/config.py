@@ -10,7 +10,7 @@ import json
 import re
 import reprlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -157,15 +157,20 @@ class RunConfig(_Table):
         return getattr(self.models, role) or self.model
 
 
+def table_of(root: type[BaseModel], place: Sequence[int | str]) -> type[BaseModel]:
+    """The table of settings in which the last name of `place` stands, from `root` down."""
+    for part in place[:-1]:
+        field = root.model_fields[str(part)].annotation
+        assert isinstance(field, type) and issubclass(field, BaseModel)
+        root = field
+    return root
+
+
 def _explain(error: ValidationError, source: str) -> str:
     first = error.errors()[0]
     path = ".".join(str(p) for p in first["loc"])
     if first["type"] == "extra_forbidden":
-        model: type[BaseModel] = RunConfig
-        for part in first["loc"][:-1]:
-            field = model.model_fields[str(part)].annotation
-            assert isinstance(field, type) and issubclass(field, BaseModel)
-            model = field
+        model = table_of(RunConfig, first["loc"])
         return f"{source}: unknown setting '{path}'{nearest(str(first['loc'][-1]), model.model_fields)}"
     return f"{source}: setting '{path}' is {brief(first['input'])}: {first['msg']}"
 

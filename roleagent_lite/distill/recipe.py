@@ -6,7 +6,6 @@ can carry.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from roleagent_lite import content
+from roleagent_lite.config import parse_toml, read_bounded, table_of
 from roleagent_lite.errors import ConfigError, nearest
 
 
@@ -172,11 +172,7 @@ def _explain(error: ValidationError, source: str) -> str:
     first = error.errors()[0]
     path = ".".join(str(p) for p in first["loc"])
     if first["type"] == "extra_forbidden":
-        model: type[BaseModel] = Recipe
-        for part in first["loc"][:-1]:
-            field = model.model_fields[str(part)].annotation
-            assert isinstance(field, type) and issubclass(field, BaseModel)
-            model = field
+        model = table_of(Recipe, first["loc"])
         name = str(first["loc"][-1])
         elsewhere = _elsewhere(name)
         hint = f"; did you mean '{elsewhere[0]}'?" if elsewhere else nearest(name, model.model_fields)
@@ -212,9 +208,9 @@ def load_recipe(item: str) -> Recipe:
     """
     path = content.find("distill", item, ".toml")
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        values = parse_toml(read_bounded(path).replace("\r\n", "\n"))
     except OSError as error:
         raise ConfigError(f"cannot read recipe {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
     return from_mapping({"name": Path(path).stem, **values}, str(path))

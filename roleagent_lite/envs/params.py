@@ -24,6 +24,14 @@ def whole(task: Task, key: str, default: int | None = None, *, least: int = 0) -
     return value
 
 
+def steps(task: Task, default: int) -> int:
+    """Steps an episode may have: params.max_steps, else `default`."""
+    value = task.params.get("max_steps", default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise _refused(task, "max_steps", "a positive whole number")
+    return value
+
+
 def flag(task: Task, key: str, default: bool = False) -> bool:
     value = task.params.get(key, default)
     if not isinstance(value, bool):

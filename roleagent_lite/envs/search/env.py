@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from roleagent_lite.envs import params
 from roleagent_lite.envs.search import answers, made
 from roleagent_lite.envs.search.corpus import HOW, Corpus, Remote, Retriever, of_file
 from roleagent_lite.envs.search.protocol import DIALECTS, Passage, dialect
@@ -52,10 +53,7 @@ def retriever(name: str, how: str = "text", embedder: str = "auto") -> Retriever
 
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else 4."""
-    own = task.params.get("max_steps", STEPS)
-    if not isinstance(own, int) or isinstance(own, bool) or own < 1:
-        raise ConfigError(f"task {task.id}: params.max_steps must be a positive whole number, found {own!r}")
-    return own
+    return params.steps(task, STEPS)
 
 
 def _golden(task: Task) -> tuple[str, ...]:

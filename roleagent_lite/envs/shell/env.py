@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from roleagent_lite.envs import params
 from roleagent_lite.envs.shell import faults, herrings, world
 from roleagent_lite.envs.shell.health import trouble, well
 from roleagent_lite.envs.shell.sandbox import MOST_LINE, Result, Sandbox, State
@@ -54,10 +55,7 @@ _FILLERS = (
 
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else 30."""
-    own = task.params.get("max_steps", STEPS)
-    if not isinstance(own, int) or isinstance(own, bool) or own < 1:
-        raise ConfigError(f"task {task.id}: params.max_steps must be a positive whole number, found {own!r}")
-    return own
+    return params.steps(task, STEPS)
 
 
 def drawn_family(seed: int) -> str:

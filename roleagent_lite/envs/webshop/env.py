@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from roleagent_lite.envs import params
 from roleagent_lite.envs.webshop import made, pages
 from roleagent_lite.envs.webshop.goals import Goal, goal_from, human_goals, in_order, made_goals
 from roleagent_lite.envs.webshop.index import Index
@@ -104,10 +105,7 @@ def catalogue(name: str, seed: int = 0) -> Catalogue:
 
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else 15."""
-    own = task.params.get("max_steps", STEPS)
-    if not isinstance(own, int) or isinstance(own, bool) or own < 1:
-        raise ConfigError(f"task {task.id}: params.max_steps must be a positive whole number, found {own!r}")
-    return own
+    return params.steps(task, STEPS)
 
 
 def _goal(task: Task, goods: Catalogue) -> Goal:
