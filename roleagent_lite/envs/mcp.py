@@ -16,7 +16,6 @@ Needs the extra `mcp`.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shlex
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from roleagent_lite.envs import params
+from roleagent_lite.envs import params, toolcall
 from roleagent_lite.envs.search.answers import exact
 from roleagent_lite.errors import ConfigError, EnvironmentFault, MissingExtra
 from roleagent_lite.types import Observation, Task, Transition
@@ -39,8 +38,7 @@ TIMEOUT = 60.0  # seconds for one call, and for a server to start
 MOST_TOOLS = 1000
 MOST_SHOWN = 6000  # characters of one result
 HERE = ("127.0.0.1", "localhost", "::1")
-VOCABULARY = 'TOOL_NAME({"argument": "value"}) with the arguments as one JSON object, or answer[TEXT] to end'
-_CALL = re.compile(r"\s*([\w.:/-]+)\s*\(\s*(.*?)\s*\)\s*", re.S)
+VOCABULARY = f"{toolcall.FORM}, or answer[TEXT] to end"
 _ANSWER = re.compile(r"\s*answer\[(.*)\]\s*", re.S)
 
 _allowed: set[str] = set()
@@ -176,19 +174,6 @@ def _text(content: Sequence[Any]) -> str:
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
 
 
-def _line(tool: Any) -> str:
-    """A tool in one line: name, arguments with their kinds (? = may be left out), what it does."""
-    schema = tool.input_schema or {}
-    needed = schema.get("required", ())
-    arguments = (
-        f'"{name}"{"" if name in needed else "?"}: '
-        + str(kind.get("type", "any") if isinstance(kind, dict) else "any")
-        for name, kind in schema.get("properties", {}).items()
-    )
-    about = " ".join((tool.description or "").split())[:300]
-    return f"- {tool.name}({{{', '.join(arguments)}}})" + (f" - {about}" if about else "")
-
-
 class Tools:
     """An Environment: one session, one answer; a plan where the task gives `calls`."""
 
@@ -213,7 +198,10 @@ class Tools:
         except BaseException:
             self._session.close()
             raise
-        self._listed = "Tools:\n" + "\n".join(map(_line, self._tools.values()))
+        self._listed = "Tools:\n" + "\n".join(
+            toolcall.line(tool.name, tool.description or "", tool.input_schema or {})
+            for tool in self._tools.values()
+        )
         self._seen = f"{task.goal}\n\n{self._listed}"
         self._score, self._done = 0.0, False
 
@@ -222,19 +210,17 @@ class Tools:
 
     def _called(self, action: str) -> tuple[str, bool]:
         """What a call brings, and whether it was one."""
-        found = _CALL.fullmatch(action)
+        found = toolcall.split(action)
         if found is None:
             return f"This is no action. Write {VOCABULARY}.", False
-        if found[1] not in self._tools:
-            return f"There is no tool {found[1]}.", False
-        try:
-            arguments = json.loads(found[2] or "{}")
-        except ValueError as error:
-            return f"The arguments of {found[1]} are no JSON: {error}.", False
-        if not isinstance(arguments, dict):
-            return f"The arguments of {found[1]} must be one JSON object.", False
-        text, failed = self._session.call(found[1], arguments)
-        return (f"{found[1]} failed: {text}" if failed else text), True
+        name, written = found
+        if name not in self._tools:
+            return f"There is no tool {name}.", False
+        arguments = toolcall.arguments(name, written)
+        if isinstance(arguments, str):
+            return arguments, False
+        text, failed = self._session.call(name, arguments)
+        return (f"{name} failed: {text}" if failed else text), True
 
     def step(self, action: str) -> Transition:
         """A call shows what it brings, with the tools below it; an answer ends the episode."""
