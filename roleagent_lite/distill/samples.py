@@ -42,7 +42,7 @@ class Sample:
     log-probabilities (nats), () where there are none; penalties: what the agent took off each for repeats
     (nats), () where it does not choose by mean log-probability; temperature: of its draw. matched: character
     ranges of `text` that foretold with an alignment of at least the wanted one. alignment: mean over the
-    step's horizon or None.
+    step's horizon or None. parts: A^S and A^E.
     """
 
     id: str
@@ -70,6 +70,7 @@ class Sample:
     matched: tuple[tuple[int, int], ...] = ()
     alignment: float | None = None
     notes: tuple[str, ...] = ()
+    parts: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ def _of_step(
         task=trajectory.task, round=trajectory.round, model=call.model, messages=call.request.messages,
         text=text, reasoning=call.reply.reasoning, ended=_ended(call),
         reward=OUTCOMES[run.config.wia.outcome](trajectory), step_reward=credit.reward[number - 1],
-        advantage=credit.advantage[number - 1], solved=trajectory.solved,
+        advantage=credit.advantage[number - 1], parts=_parts(credit, number), solved=trajectory.solved,
         choices=call.request.choices or (), scores=call.reply.scores or (),
         penalties=_penalties(run, call, trajectory, number),
         temperature=run.config.evolve.temperature or 1.0,
@@ -205,13 +206,18 @@ def _of_step(
     return made
 
 
+def _parts(credit: Credit, number: int) -> tuple[float, float]:
+    own = credit.state_advantage
+    return own[number - 1] if number <= len(own) else 0.0, credit.episode_advantage
+
+
 def _foretold(sample: Sample, call: Call, step: Step, good: Sequence[int], asked: int) -> Sample:
     """The sample of a reply that only foretells: whole where all of it came true, else its true parts."""
     text = call.reply.text
     whole = asked > 0 and len(good) == asked
     return replace(
         sample, id=f"{sample.id}/predict", kind="predict", messages=call.request.messages, text=text,
-        reasoning=call.reply.reasoning, ended=_ended(call), advantage=0.0, choices=(),
+        reasoning=call.reply.reasoning, ended=_ended(call), advantage=0.0, choices=(), parts=(0.0, 0.0),
         scores=(), penalties=(),
         matched=((0, len(text)),) if whole else _ranges(text, step, good), notes=(),
         token_ids=call.reply.token_ids, logprobs=call.reply.logprobs,
