@@ -46,6 +46,17 @@ TakeBack = Annotated[
     Path | None,
     typer.Option("--take-back", metavar="FILE", help="Put the adapter.zip of a bundle where it belongs."),
 ]
+Samples = Annotated[
+    Path | None,
+    typer.Option(
+        "--samples",
+        metavar="FILE",
+        help="Write RUN's samples with their advantages to FILE.jsonl or FILE.parquet, for other trainers.",
+    ),
+]
+Layout = Annotated[
+    str, typer.Option("--layout", help="With --samples: columns as trl (TRL) or verl (verl, verl-agent).")
+]
 Online = Annotated[
     bool,
     typer.Option("--online", help="The model plays itself, update by update; takes --tasks in place of RUN."),
@@ -69,6 +80,8 @@ def command(
     smaller: Smaller = False,
     bundle: Bundle = None,
     back: TakeBack = None,
+    samples: Samples = None,
+    layout: Layout = "trl",
     online: Online = False,
     tasks: Tasks = "household-easy",
     sealed: Sealed = False,
@@ -90,6 +103,11 @@ def command(
         from roleagent_lite.errors import ConfigError
 
         raise ConfigError("distill needs a RUN (`roleagent-lite runs` lists them), or --online")
+    if samples is not None:
+        from roleagent_lite.cli.distill_samples import write_samples
+
+        write_samples(run, runs, recipe, samples, layout, json)
+        return
     if export is not None:
         distill_out.export_adapter(run, runs, recipe, export, out, json)
         return
