@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -174,11 +175,24 @@ def _train(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) -
         ("steps", f"{told['steps']} of {told['of']}"),
         ("adapter", told["adapter"]),
     ]
+    if baked := told.get("bake"):
+        rows += [("prompt baked in", _saving(baked)), ("play it with", baked["play"])]
     emit(told, table(("what", ""), rows), json)
     if told["stopped"]:
         raise RoleAgentError(
             f"training stopped: {told['stopped']}; the last good adapter is {told['adapter']}"
         )
+
+
+def _saving(bake: Mapping[str, Any]) -> str:
+    """What the short prompt saves, of the samples that are used."""
+    if "samples" not in bake:
+        return "unknown (no sample)"
+    return (
+        f"{bake['prompt_sent']:.0f} tokens of prompt a step become {bake['prompt_baked']:.0f}: "
+        f"{bake['saved_a_step']:.0f} saved ({bake['share_saved']:.0%}) over {bake['samples']} samples, "
+        f"{bake['already_short']} of them as short before"
+    )
 
 
 def _words(prepared: Prepared, tokenizer: Tokenizer, folder: Path) -> str:
@@ -193,6 +207,7 @@ def _words(prepared: Prepared, tokenizer: Tokenizer, folder: Path) -> str:
         ("tokens", f"{report.tokens}, {report.trained} of them trained; longest sample {report.longest}"),
         ("cut", f"{report.cut} cut, {report.too_long} dropped as too long"),
         ("old log-probabilities", f"recorded for {report.with_logprobs} of {report.used} samples"),
+        *((("prompt baked in", _saving(report.bake)),) if report.bake else ()),
         *((f"left out: {why}", count) for why, count in report.reasons.items()),
     ]
     return table(("what", "how many"), [(a, str(b)) for a, b in rows]) + f"\nwritten to {folder}"

@@ -1,7 +1,8 @@
 """The dry run's files: for every sample its token ids, decoded text, loss mask, group, reward and advantage.
 
 Owns the format: `samples.jsonl`, one sample a line; `dropped.jsonl`, what did not become one; `summary.json`,
-the counts. Needs neither torch nor a model's weights. Leaves out how samples come about (prepare.py).
+the counts; `prompt.json`, the texts of a short prompt that was baked in. Needs neither torch nor a model's
+weights. Leaves out how samples come about (prepare.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from roleagent_lite.distill.bake import OWN_PROMPT, texts_file
 from roleagent_lite.distill.prepare import Prepared
 from roleagent_lite.distill.samples import Sample
 from roleagent_lite.distill.tokenizer import Tokenizer
@@ -22,7 +24,8 @@ from roleagent_lite.errors import RoleAgentError
 def row(tokens: Tokens, tokenizer: Tokenizer) -> dict[str, Any]:
     """One sample as plain data. `text` is the decoded whole, `trained_text` what mask 1 decodes to, `reply`
     what was received; `choices`: what was scored, where an action was chosen. `used` False: `why` says it;
-    `cut`: messages taken out, tokens before."""
+    `cut`: messages taken out, tokens before. `bake`: tokens of the prompt as sent and of the short
+    one in its place."""
     sample = tokens.sample
     text = tokenizer.decode(tokens.ids)
     return {
@@ -31,6 +34,7 @@ def row(tokens: Tokens, tokenizer: Tokenizer) -> dict[str, Any]:
         "reward": sample.reward, "step_reward": sample.step_reward, "advantage": sample.advantage,
         "used": not tokens.why, "why": tokens.why,
         "cut": {"messages": tokens.removed, "tokens_before": tokens.before},
+        "bake": _baked(tokens),
         "token_source": tokens.source, "ids_differ": tokens.differs, "notes": list(tokens.notes),
         "messages": [asdict(m) for m in tokens.messages], "reply": sample.text,
         "choices": _choices(sample),
@@ -38,6 +42,13 @@ def row(tokens: Tokens, tokenizer: Tokenizer) -> dict[str, Any]:
         "prediction_mask": list(tokens.predicted) if any(tokens.predicted) else None,
         "text": text, "trained_text": text[len(tokenizer.decode(tokens.ids[: tokens.start])) :],
     }  # fmt: skip
+
+
+def _baked(tokens: Tokens) -> dict[str, int] | None:
+    if tokens.sent is None:
+        return None
+    short = tokens.before - (len(tokens.ids) - tokens.start)
+    return {"prompt_sent": tokens.sent, "prompt_baked": short}
 
 
 def _choices(sample: Sample) -> list[dict[str, Any]]:
@@ -57,7 +68,7 @@ def summary(prepared: Prepared, tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def write(prepared: Prepared, tokenizer: Tokenizer, out: Path) -> None:
-    """The three files in `out`, each whole or not at all. Raises RoleAgentError where they cannot be
+    """The files in `out`, each whole or not at all. Raises RoleAgentError where they cannot be
     written."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -65,6 +76,8 @@ def write(prepared: Prepared, tokenizer: Tokenizer, out: Path) -> None:
         _lines(out / "dropped.jsonl", (asdict(d) for d in prepared.dropped))
         whole = json.dumps(summary(prepared, tokenizer), ensure_ascii=False, indent=2, allow_nan=False)
         _replace(out / "summary.json", [whole + "\n"])
+        if prepared.texts:
+            _replace(out / OWN_PROMPT, [texts_file(prepared.texts)])
     except OSError as error:
         raise RoleAgentError(f"cannot write the dry run to {out}: {error.strerror or error}") from None
 

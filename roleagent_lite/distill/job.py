@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from roleagent_lite.distill.bake import OWN_PROMPT, playing, texts_file
 from roleagent_lite.distill.choices import OfflineChoices, is_choice
 from roleagent_lite.distill.grpo import Offline
 from roleagent_lite.distill.policy import Policy, open_policy
@@ -68,7 +69,12 @@ def distill(
     objective = METHODS[recipe.method](policy, rows, recipe, tokenizer.name)
     trained = Trainer(policy, objective, recipe, out, identity(recipe, rows)).run(rows, listener)
     told = _told(prepared, policy, objective, trained)
+    if recipe.sft.bake:
+        play = playing(recipe.sft.bake, prepared.texts, out)
+        told["bake"] = {"prompt": recipe.sft.bake, "play": play, **prepared.report.bake}
     try:
+        if prepared.texts:
+            (out / OWN_PROMPT).write_text(texts_file(prepared.texts), encoding="utf-8")
         (out / "train.json").write_text(
             json.dumps(told, ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
         )

@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from roleagent_lite.distill.bake import bake, saving, short_prompt
 from roleagent_lite.distill.chat import SYSTEM_MERGED, TURNS_JOINED
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.rows import Dropped
 from roleagent_lite.distill.samples import Collected, collect, imitable
 from roleagent_lite.distill.tokenizer import Tokenizer
-from roleagent_lite.distill.tokens import FOREIGN, RECORDED, Tokens, tokenise
+from roleagent_lite.distill.tokens import FOREIGN, RECORDED, Tokens, prompt_tokens, tokenise
 from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.store import Run
 
@@ -28,7 +29,7 @@ class Report:
     """Counts of one preparation. tokens: of used samples, trained: those under the loss.
 
     reasons: why trajectories, steps and samples are not used, with how many. stop: why training cannot begin,
-    "" where it can.
+    "" where it can. bake: what a short prompt saves (`bake.saving`), empty where none was asked for.
     """
 
     trajectories: int
@@ -47,16 +48,22 @@ class Report:
     reasons: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     stop: str = ""
+    bake: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """All samples in tokens, also those that are not used (their `why` says it); `usable` are the others."""
+    """All samples in tokens, also those that are not used (their `why` says it); `usable` are the others.
+
+    texts: those of a short prompt that stand for it in a file for `--prompt`; empty where none was baked in,
+    or where it has templates of its own.
+    """
 
     recipe: Recipe
     tokens: tuple[Tokens, ...]
     dropped: tuple[Dropped, ...]
     report: Report
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def usable(self) -> list[Tokens]:
@@ -93,10 +100,17 @@ def prepare(run: Run, recipe: Recipe, tokenizer: Tokenizer) -> Prepared:
         matched=recipe.loss.matched,
     )
     found = SELECT[recipe.method](found, recipe)
+    short = short_prompt(run, recipe.sft.bake) if recipe.sft.bake else None
+    found, sent = bake(run, found, short) if short is not None else (found, {})
     rows = [tokenise(s, tokenizer, recipe.data.max_tokens, recipe.data.too_long) for s in found.samples]
+    rows = [
+        replace(row, sent=prompt_tokens(sent[row.sample.id], tokenizer)) if row.sample.id in sent else row
+        for row in rows
+    ]
     if recipe.method == "grpo" and recipe.loss.no_signal == "drop":
         rows = [_signalled(row, found.signal) for row in rows]
-    return Prepared(recipe, tuple(rows), found.dropped, _report(found, rows, recipe))
+    texts = short.prompt_set.texts if short is not None and short.own else {}
+    return Prepared(recipe, tuple(rows), found.dropped, _report(found, rows, recipe), texts)
 
 
 def _signalled(row: Tokens, signal: Mapping[str, bool]) -> Tokens:
@@ -129,6 +143,7 @@ def _report(found: Collected, rows: Sequence[Tokens], recipe: Recipe) -> Report:
         reasons=dict(sorted(reasons.items())),
         warnings=_warnings(found, rows, cut, long),
         stop=_stop(found, rows, cut, long, recipe),
+        bake=saving(used),
     )
 
 

@@ -130,10 +130,15 @@ class Online(_Table):
 
 
 class Sft(_Table):
-    """Which episodes may be imitated: solved, with a mean alignment of at least `min_alignment` (0 = any)."""
+    """Which episodes may be imitated: solved, with a mean alignment of at least `min_alignment` (0 = any).
+
+    bake: the prompt to train under in place of the one that a reply was given to: `seed`, the run's seed
+    prompt; `none`, its texts that evolve left out; a prompt file, version or folder; "" = as sent.
+    """
 
     min_alignment: float = Field(default=0.0, ge=0, le=1)
     per_task: int = Field(default=4, ge=1)  # episodes a task at most, the best foretold first
+    bake: str = ""
 
 
 class Recipe(_Table):
@@ -165,6 +170,11 @@ class Recipe(_Table):
             )
         if self.backend == "unsloth" and self.device == "cpu":
             raise ValueError("backend 'unsloth' needs a CUDA card, device is 'cpu'; use backend 'plain'")
+        if self.sft.bake and self.method != "sft":
+            raise ValueError(
+                "sft.bake is for imitation: advantages hold for the prompt they were earned with; "
+                'use method = "sft"'
+            )
         return self
 
 

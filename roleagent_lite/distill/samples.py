@@ -42,7 +42,8 @@ class Sample:
     log-probabilities (nats), () where there are none; penalties: what the agent took off each for repeats
     (nats), () where it does not choose by mean log-probability; temperature: of its draw. matched: character
     ranges of `text` that foretold with an alignment of at least the wanted one. alignment: mean over the
-    step's horizon or None. parts: A^S and A^E.
+    step's horizon or None. parts: A^S and A^E. call, prompt_set: ids of what was asked,
+    and of the texts it was asked with.
     """
 
     id: str
@@ -71,6 +72,8 @@ class Sample:
     alignment: float | None = None
     notes: tuple[str, ...] = ()
     parts: tuple[float, float] = (0.0, 0.0)
+    call: str = ""
+    prompt_set: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,7 @@ def _of_step(
         alignment=sum(known) / len(known) if known else None,
         matched=_ranges(text, step, good), notes=("asked again",) if len(acting) > 1 else (),
         token_ids=None if call.request.choices is not None else call.reply.token_ids,
-        logprobs=_logprobs(call, text),
+        logprobs=_logprobs(call, text), call=call.id, prompt_set=trajectory.prompt_set,
     )  # fmt: skip
     made = [sample]
     foretelling = [c for c in calls if c.request.module in PREDICTING]
@@ -220,7 +223,7 @@ def _foretold(sample: Sample, call: Call, step: Step, good: Sequence[int], asked
         reasoning=call.reply.reasoning, ended=_ended(call), advantage=0.0, choices=(), parts=(0.0, 0.0),
         scores=(), penalties=(),
         matched=((0, len(text)),) if whole else _ranges(text, step, good), notes=(),
-        token_ids=call.reply.token_ids, logprobs=call.reply.logprobs,
+        token_ids=call.reply.token_ids, logprobs=call.reply.logprobs, call=call.id,
     )  # fmt: skip
 
 

@@ -37,7 +37,8 @@ class Tokens:
     `start` on (nats), or None. source: recorded ids, retokenised text, or foreign (ids of another tokenizer
     were recorded, so the text was tokenised again); differs: recorded ids that this tokenizer would not give
     for their text. choices: ids of each scored choice, the sample's own reply among them. removed: messages
-    cut away; before: tokens without any cutting. why: "" where it is used.
+    cut away; before: tokens without any cutting. sent: tokens of the prompt as sent, where another stands in
+    its place (bake.py). why: "" where it is used.
     """
 
     sample: Sample
@@ -52,6 +53,7 @@ class Tokens:
     choices: tuple[tuple[int, ...], ...] = ()
     removed: int = 0
     before: int = 0
+    sent: int | None = None
     why: str = ""
     notes: tuple[str, ...] = field(default=())
 
@@ -90,6 +92,11 @@ def tokenise(
         removed=len(sample.messages) - len(messages), before=before, why=why,
         notes=(*sample.notes, *notes, *reply.notes),
     )  # fmt: skip
+
+
+def prompt_tokens(messages: Sequence[Message], tokenizer: Tokenizer) -> int:
+    """Tokens of a prompt, as `tokenise` counts them. Raises ConfigError as it does."""
+    return len(tokenizer.prompt_ids(prompt_text(tokenizer.render, messages)[0]))
 
 
 class _Reply:

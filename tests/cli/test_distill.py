@@ -41,6 +41,35 @@ def test_the_dry_run_writes_samples_and_says_what_it_found(here: Path, inside: I
     assert as_json["used"] == 2 and as_json["out"] == "d" and (here / "d/summary.json").is_file()
 
 
+def test_a_prompt_that_is_baked_in_is_shown_with_what_it_saves(here: Path, inside: Inside) -> None:
+    from tests.distill.test_bake import LONG, played
+
+    played(here / "runs", "long", LONG, prompts="v1").close()
+    make.OPENED.clear()
+    (here / "bake.toml").write_text(
+        'model = "model"\nmethod = "sft"\n[sft]\nbake = "none"\n[data]\nmax_tokens = 9000\n', encoding="utf-8"
+    )
+    done = inside("distill", "long", "--recipe", "bake.toml", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("prompt baked in")]
+    told = json.loads(inside("distill", "long", "--recipe", "bake.toml", "--dry-run", "--json").stdout)[
+        "bake"
+    ]
+    assert f"{told['saved_a_step']:.0f} saved" in line and "0 of them as short before" in line
+    assert (here / "runs/long/distill/bake/prompt.json").is_file()
+    run = make.again(make.new_run(here / "runs" / "seedless"))
+    make.group(run, "a", [True])
+    run.close()
+    (here / "seed.toml").write_text(
+        'model = "model"\nmethod = "sft"\n[sft]\nbake = "seed"\n', encoding="utf-8"
+    )
+    clear(
+        inside("distill", "seedless", "--recipe", "seed.toml", "--dry-run"),
+        2,
+        "does not hold its seed prompt",
+    )
+
+
 def test_rl_01_nothing_to_learn_is_said_after_the_files_are_written(here: Path, inside: Inside) -> None:
     run = make.new_run(here / "runs" / "flat")
     make.group(run, "a", [True, True])

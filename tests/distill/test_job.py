@@ -51,6 +51,25 @@ def test_sft_takes_solved_episodes_only(run: Run, tmp_path: Path) -> None:
     assert "staleness" not in told
 
 
+def test_a_prompt_is_baked_in_and_what_it_saves_is_said(tmp_path: Path) -> None:
+    from tests.distill.test_bake import LONG, played
+
+    run = played(tmp_path, "long", LONG, prompts="v1")
+    data = {"max_tokens": 4096}
+    told = train(run, tmp_path / "out", method="sft", sft={"bake": "none"}, data=data, train={"steps": 2})
+    assert told == json.loads((tmp_path / "out" / "train.json").read_text(encoding="utf-8"))
+    baked = told["bake"]
+    assert baked["prompt"] == "none" and baked["samples"] == told["samples"] > 0
+    assert baked["prompt_sent"] - baked["prompt_baked"] == pytest.approx(baked["saved_a_step"])
+    assert baked["saved_a_step"] > 50 and baked["already_short"] == 0
+    assert baked["play"] == f"--prompt {tmp_path / 'out' / 'prompt.json'}"
+    assert set(json.loads((tmp_path / "out" / "prompt.json").read_text(encoding="utf-8"))) == set(LONG)
+    plain = train(run, tmp_path / "plain", method="sft", data=data, train={"steps": 2})
+    assert "bake" not in plain and not (tmp_path / "plain" / "prompt.json").exists()
+    with pytest.raises(ConfigError, match=r"sft\.bake: 'none' then, '' now"):
+        train(run, tmp_path / "out", method="sft", data=data, train={"steps": 2})
+
+
 def test_rl_01_nothing_to_learn_stops_before_any_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
