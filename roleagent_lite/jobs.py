@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 from roleagent_lite.agents import make_agent
 from roleagent_lite.ask import Prompts
 from roleagent_lite.config import RunConfig
+from roleagent_lite.envs import registry
 from roleagent_lite.evals import play
 from roleagent_lite.evals.harness import score_agent
 from roleagent_lite.evals.suite import Suite
@@ -114,7 +116,8 @@ async def evolve_async(
 
 def _beginning(config: RunConfig, sets: TaskSets, seed: PromptSet) -> Beginning:
     tasks = (*sets.train, *sets.dev, *sets.test)
-    return Beginning(tasks, sets.hash, f"task file '{config.tasks}'", seed)
+    ready = partial(registry.ready, tasks)
+    return Beginning(tasks, sets.hash, f"task file '{config.tasks}'", seed, ready=ready)
 
 
 async def _sealed_test(

@@ -90,7 +90,8 @@ def make_asker(config: RunConfig, models: Models, prompts: Prompts) -> Asker:
 class Beginning:
     """What a run starts from. `hash` is that of the task files, `named` how a refusal calls them.
 
-    `fixed`: events by key and kind that hold what else must be the same at a resume.
+    `fixed`: events by key and kind that hold what else must be the same at a resume. `ready`: raises in words
+    what the tasks' worlds lack here; asked before a model is opened, unless the run holds episodes already.
     """
 
     tasks: Sequence[Task]
@@ -98,6 +99,7 @@ class Beginning:
     named: str
     seed: PromptSet
     fixed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ready: Callable[[], None] | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -144,6 +146,8 @@ async def opened(
     """
     with Run.create(directory(run_dir), config) as run:
         start = _checked(run, config, beginning)
+        if beginning.ready is not None and not len(run.trajectories):
+            beginning.ready()
         async with open_models(config, run, overrides=models, listener=listener) as pool:
             run.record("start", "start", start)
             for key, data in beginning.fixed.items():

@@ -74,7 +74,8 @@ def check(name: str, file: str | None) -> dict[str, Any]:
         alike = [t for t in tasks if (t.goal, t.params) == (tasks[0].goal, tasks[0].params)][:SEEDS]
         ignored = [] if limit.over() else seed_ignored(make, alike, limit=limit)
     notes = []
-    if file is None and registry.spec(name).tasks is None:  # the tasks are ours: one a seed
+    spec = registry.spec(name)
+    if file is None and spec.tasks is None and not spec.task_set:  # the tasks are ours: one a seed
         unused = ", or give it tasks of its own (--tasks, tasks()): else test tasks are training tasks again"
         notes = [words + unused for words in ignored]
     else:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roleagent_lite.envs import params
+from roleagent_lite.envs.reach import listens
 from roleagent_lite.errors import ConfigError, EnvironmentFault
 from roleagent_lite.types import Observation, Task, Transition
 
@@ -31,6 +32,7 @@ DEFAULT = "http://127.0.0.1:8000"
 STEPS = 50
 TIMEOUT = 150.0  # seconds; AppWorld itself stops code after 100
 MOST_SHOWN = 8000  # characters of what code printed
+WANTS = "task_id (AppWorld's own, such as 82e2fac_1)"
 EXPERIMENT = "roleagent-lite"  # AppWorld keeps its outputs in a folder of this name
 VOCABULARY = (
     "Python code, which runs in one shell with `apis` (print(apis.api_docs.show_app_descriptions()), "
@@ -39,6 +41,13 @@ VOCABULARY = (
     "apis.supervisor.complete_task() or complete_task(answer=...)"
 )
 _FENCE = re.compile(r"\s*```(?:python|py)?[ \t]*\n(.*?)```\s*", re.S)
+
+
+def _silent(url: str, why: str) -> str:
+    return (
+        f"AppWorld server {url} does not answer ({why}); start one where AppWorld and its data are installed "
+        "(appworld download data): appworld serve environment --port 8000"
+    )
 
 
 @dataclass(eq=False)
@@ -69,10 +78,7 @@ class Server:
                 f"AppWorld server {self.url}: {method} failed ({error.code}): {told}"
             ) from None
         except (OSError, ValueError) as error:
-            raise EnvironmentFault(
-                f"AppWorld server {self.url} does not answer ({error}); start one where AppWorld and its "
-                "data are installed: appworld serve environment --port 8000"
-            ) from error
+            raise EnvironmentFault(_silent(self.url, str(error))) from error
         if not isinstance(said, dict) or "output" not in said:
             raise EnvironmentFault(
                 f"AppWorld server {self.url}: {method} answered {said!r:.120}, not an output"
@@ -94,6 +100,13 @@ def servers(name: str) -> list[Server]:
         raise ConfigError(f"environment {name}: '{wrong[0]}' is no address; write appworld:{DEFAULT}")
     with _choosing:
         return [_servers.setdefault(url, Server(url)) for url in urls]
+
+
+def ready(name: str) -> None:
+    """Raises EnvironmentFault where no server listens at an address on this computer."""
+    for server in servers(name):
+        if not listens(server.url):
+            raise EnvironmentFault(_silent(server.url, "nothing listens there"))
 
 
 def limit(task: Task) -> int:

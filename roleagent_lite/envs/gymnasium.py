@@ -62,15 +62,20 @@ def _modes(spec: Any) -> Sequence[str]:
     return tuple(getattr(creator, "metadata", {}).get("render_modes", ()))
 
 
+def known(name: str) -> Any:
+    """What Gymnasium knows of an environment. Raises MissingExtra, ConfigError."""
+    gymnasium = _gymnasium()
+    try:
+        return gymnasium.spec(name.removeprefix(PREFIX))
+    except gymnasium.error.Error as error:
+        raise ConfigError(f"environment {name}: {error}") from None
+
+
 def limit(name: str, task: Task) -> int:
     """Steps of an episode: `params.max_steps`, else the environment's own limit, else 30."""
     given = task.params.get("max_steps")
     if given is None:
-        gymnasium = _gymnasium()
-        try:
-            given = gymnasium.spec(name.removeprefix(PREFIX)).max_episode_steps or DEFAULT_STEPS
-        except gymnasium.error.Error as error:
-            raise ConfigError(f"environment {name}: {error}") from None
+        given = known(name).max_episode_steps or DEFAULT_STEPS
     if not isinstance(given, int) or isinstance(given, bool) or given < 1:
         raise ConfigError(f"task {task.id}: max_steps must be a positive whole number, found {given!r}")
     return given

@@ -121,6 +121,12 @@ def jar_of(engine: Engine) -> Path:
     return jar
 
 
+def ready(engine: Engine) -> None:
+    """Raises MissingExtra where the package or Java is missing."""
+    jar_of(engine)
+    java()
+
+
 def _launch(engine: Engine) -> _Machine:
     jar = jar_of(engine)
     from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path

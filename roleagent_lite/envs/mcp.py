@@ -19,6 +19,7 @@ import asyncio
 import os
 import re
 import shlex
+import shutil
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -28,6 +29,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from roleagent_lite.envs import params, toolcall
+from roleagent_lite.envs.reach import HERE, listens
 from roleagent_lite.envs.search.answers import exact
 from roleagent_lite.errors import ConfigError, EnvironmentFault, MissingExtra
 from roleagent_lite.types import Observation, Task, Transition
@@ -37,7 +39,7 @@ STEPS = 20
 TIMEOUT = 60.0  # seconds for one call, and for a server to start
 MOST_TOOLS = 1000
 MOST_SHOWN = 6000  # characters of one result
-HERE = ("127.0.0.1", "localhost", "::1")
+WANTS = "goal and params.answers (a list)"
 VOCABULARY = f"{toolcall.FORM}, or answer[TEXT] to end"
 _ANSWER = re.compile(r"\s*answer\[(.*)\]\s*", re.S)
 
@@ -68,6 +70,19 @@ def _vetted(name: str) -> str:
     )
 
 
+def ready(name: str) -> str:
+    """What follows `mcp:`, if it can be used here. Raises MissingExtra, ConfigError, EnvironmentFault."""
+    if find_spec("mcp") is None:
+        raise MissingExtra(f"environment {name} needs the package mcp: pip install 'roleagent-lite[mcp]'")
+    where = _vetted(name)
+    if _is_address(where):
+        if not listens(where):
+            raise EnvironmentFault(f"{name} does not answer as an MCP server: nothing listens there")
+    elif shutil.which(program := shlex.split(where)[0]) is None:
+        raise ConfigError(f"environment {name}: there is no program '{program}' on PATH")
+    return where
+
+
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else 20."""
     return params.whole(task, "max_steps", STEPS, least=1)
@@ -77,9 +92,7 @@ class Session:
     """One connection to a server, from another thread. Raises EnvironmentFault where it fails."""
 
     def __init__(self, name: str) -> None:
-        if find_spec("mcp") is None:
-            raise MissingExtra(f"environment {name} needs the package mcp: pip install 'roleagent-lite[mcp]'")
-        self._where = _vetted(name)
+        self._where = ready(name)
         self._name = name
         self._loop = asyncio.new_event_loop()
         self._inbox: asyncio.Queue[tuple[str, dict[str, Any], Future[Any]] | None] = asyncio.Queue()

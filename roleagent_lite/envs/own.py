@@ -1,8 +1,8 @@
 """Tasks for an environment that is named on the command line: its own, or one a seed.
 
-Owns the rows of `--env NAME`: what the environment's `tasks()` gives, what a task file gives with the name
-filled in, else tasks that differ by seed alone. Leaves out reading a task file (tasksets) and the choice of
-how many are played (evolve).
+Owns the rows of `--env NAME`: what the environment's `tasks()` gives, the set that is shipped for it, what a
+task file gives with the name filled in, else tasks that differ by seed alone. Leaves out reading a task file
+(tasksets) and the choice of how many are played (evolve).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from roleagent_lite.content import find
+from roleagent_lite.content import find, room
 from roleagent_lite.envs import registry
 from roleagent_lite.envs.mcp import allow
 from roleagent_lite.errors import ConfigError
@@ -75,8 +75,9 @@ def _rows_in(file: str) -> list[Any]:
 def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
     """Task rows of the environment `name`, or those of `file` with `name` as their environment.
 
-    Without a file: what the class's `tasks()` gives (objects, Tasks or goals); else one task a seed, with the
-    class's `goal` if it has one. Raises ConfigError for what cannot be read as tasks.
+    Without a file: what the class's `tasks()` gives (objects, Tasks or goals); else its shipped set; else one
+    task a seed, with the class's `goal` if it has one. Raises ConfigError for what cannot be read as tasks,
+    and for a world that nothing can be done in without a file.
     """
     allow(name)  # the user named it
     found = registry.spec(name)
@@ -86,6 +87,13 @@ def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
         given = list(found.tasks())
         if not given:
             raise ConfigError(f"environment {name}: tasks() gives none")
+    elif found.task_set:
+        given = [row for _, row in read_rows(room("tasks") / f"{found.task_set}.jsonl")]
+    elif found.wants:
+        raise ConfigError(
+            f"environment {name} has no tasks of its own: give them with --tasks FILE, a JSON object a line "
+            f"with {found.wants}"
+        )
     else:
         return by_seed(name, found.goal or GOAL)
     return deal([_row(name, row, number) for number, row in enumerate(given, 1)])

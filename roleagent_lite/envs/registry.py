@@ -33,9 +33,11 @@ class EnvSpec:
     admissible ones; facts: whether `facts()` gives the true state; snapshots: whether `snapshot()` and
     `restore()` exist; failure_modes: name -> when it applies, what a diagnosis may call a failure (empty: the
     shipped vocabulary of the environment's name, else the general one); tasks: its own tasks, if it brings
-    any; row: makes a task row of a foreign one (a question, say); goal: what its tasks are about, where they
-    differ by seed alone; blocking: whether a step may take so long (a process, a network) that it has to run
-    in a thread.
+    any; task_set: the shipped set that stands for them; wants: what a line of a task file has to hold, where
+    nothing can be played without one; row: makes a task row of a foreign one (a question, say); goal: what
+    its tasks are about, where they differ by seed alone; blocking: whether a step may take so long (a
+    process, a network) that it has to run in a thread; ready: raises in words what is to be installed,
+    fetched or started before an episode can begin.
     """
 
     name: str
@@ -50,32 +52,44 @@ class EnvSpec:
     row: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     goal: str = ""
     blocking: bool = False
+    task_set: str = ""
+    wants: str = ""
+    ready: Callable[[], object] | None = None
 
 
 def _household() -> EnvSpec:
     from roleagent_lite.envs.household import env
 
-    return EnvSpec("household", env.Household, env.limit, 2, env.VOCABULARY, facts=True, snapshots=True)
+    return EnvSpec(
+        "household", env.Household, env.limit, 2, env.VOCABULARY, True, True, task_set="household-easy"
+    )  # fmt: skip
 
 
 def _alfworld() -> EnvSpec:
     from roleagent_lite.envs.household import env, original
 
-    return EnvSpec("household:alfworld", original.Original, env.limit, 2, env.VOCABULARY, facts=True)
+    return EnvSpec(
+        "household:alfworld", original.Original, env.limit, 2, env.VOCABULARY, True,
+        task_set="household-easy", ready=original.logic_texts,
+    )  # fmt: skip
 
 
 def _gym(name: str) -> EnvSpec:
     from roleagent_lite.envs import gymnasium as gym
 
-    return EnvSpec(name, partial(gym.Gym, name), partial(gym.limit, name))
+    return EnvSpec(
+        name, partial(gym.Gym, name), partial(gym.limit, name), ready=partial(gym.known, name)
+    )  # fmt: skip
 
 
 def _webshop(name: str = "webshop") -> EnvSpec:
     from roleagent_lite.envs.webshop import env
 
-    tasks = partial(env.sessions, name) if name != "webshop" else None
+    own = name != "webshop"
     return EnvSpec(
-        name, partial(env.WebShop, name), env.limit, 2, env.VOCABULARY, True, True, tasks=tasks
+        name, partial(env.WebShop, name), env.limit, 2, env.VOCABULARY, True, True,
+        tasks=partial(env.sessions, name) if own else None, task_set="" if own else "webshop",
+        ready=partial(env.files_of, name) if own else None,
     )  # fmt: skip
 
 
@@ -84,44 +98,56 @@ def _search(name: str = "search") -> EnvSpec:
 
     return EnvSpec(
         name, partial(env.Search, name), env.limit, 4, env.VOCABULARY, True, True, row=env.row,
-        blocking="//" in name,
+        blocking="//" in name, task_set="search" if name == "search" else "", wants=env.WANTS,
+        ready=partial(env.ready, name),
     )  # fmt: skip
 
 
 def _tools() -> EnvSpec:
-    from roleagent_lite.envs.tools import env, taskset
+    from roleagent_lite.envs.tools import apis, env, taskset
 
     return EnvSpec(
-        "tools", env.Tools, env.limit, env.HISTORY, env.VOCABULARY, True, True, tasks=taskset.rows
+        "tools", env.Tools, env.limit, env.HISTORY, env.VOCABULARY, True, True, tasks=taskset.rows,
+        ready=apis.ready,
     )  # fmt: skip
 
 
 def _shell() -> EnvSpec:
-    from roleagent_lite.envs.shell import env
+    from roleagent_lite.envs.shell import env, sandbox
 
     return EnvSpec(
-        "shell", env.Shell, env.limit, 4, env.VOCABULARY, True, True, goal=env.GOAL, blocking=True
+        "shell", env.Shell, env.limit, 4, env.VOCABULARY, True, True, goal=env.GOAL, blocking=True,
+        task_set="shell", ready=sandbox.bashkit,
     )  # fmt: skip
 
 
 def _scienceworld() -> EnvSpec:
+    from roleagent_lite.envs import jvm
     from roleagent_lite.envs import scienceworld as sw
 
-    return EnvSpec("scienceworld", sw.ScienceWorld, sw.limit, 2, sw.VOCABULARY, facts=True, blocking=True)
+    return EnvSpec(
+        "scienceworld", sw.ScienceWorld, sw.limit, 2, sw.VOCABULARY, True, blocking=True,
+        task_set="scienceworld", ready=partial(jvm.ready, sw.ENGINE),
+    )  # fmt: skip
 
 
 def _textworld_express() -> EnvSpec:
+    from roleagent_lite.envs import jvm
     from roleagent_lite.envs import textworld_express as twx
 
     return EnvSpec(
-        "textworld-express", twx.TextWorldExpress, twx.limit, 2, twx.VOCABULARY, facts=True, blocking=True
-    )
+        "textworld-express", twx.TextWorldExpress, twx.limit, 2, twx.VOCABULARY, True, blocking=True,
+        task_set="textworld-express", ready=partial(jvm.ready, twx.ENGINE),
+    )  # fmt: skip
 
 
 def _mcp(name: str) -> EnvSpec:
     from roleagent_lite.envs import mcp
 
-    return EnvSpec(name, partial(mcp.Tools, name), mcp.limit, 4, mcp.VOCABULARY, blocking=True)
+    return EnvSpec(
+        name, partial(mcp.Tools, name), mcp.limit, 4, mcp.VOCABULARY, blocking=True, wants=mcp.WANTS,
+        ready=partial(mcp.ready, name),
+    )  # fmt: skip
 
 
 def _appworld(name: str = "appworld") -> EnvSpec:
@@ -129,7 +155,7 @@ def _appworld(name: str = "appworld") -> EnvSpec:
 
     return EnvSpec(
         name, partial(appworld.AppWorld, name), appworld.limit, 4, appworld.VOCABULARY, blocking=True,
-        row=partial(appworld.row, name),
+        row=partial(appworld.row, name), wants=appworld.WANTS, ready=partial(appworld.ready, name),
     )  # fmt: skip
 
 
@@ -258,6 +284,15 @@ def spec(name: str) -> EnvSpec:
         )
     _registered[name] = found
     return found
+
+
+def ready(tasks: Iterable[Task]) -> None:
+    """Raises MissingExtra, ConfigError or EnvironmentFault where a world of `tasks` cannot begin here: what
+    to install, fetch, name or start. Asks each world once, and a user's own nothing."""
+    for name in dict.fromkeys(task.env for task in tasks):
+        look = spec(name).ready
+        if look is not None:
+            look()
 
 
 def make(task: Task) -> Environment:

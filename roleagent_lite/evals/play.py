@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from roleagent_lite.ask import Prompts
 from roleagent_lite.config import RunConfig
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError, MissingExtra
 from roleagent_lite.evals.harness import play_system
 from roleagent_lite.evals.suite import Assigned, Suite, adjusted, load_suite, suite_hash, tasks_of
@@ -157,6 +159,7 @@ async def evaluate_async(
         "task set",
         prompts.seed_set(),
         {"suite": suite.as_data()},
+        partial(registry.ready, [one.task for one in tasks]),
     )
     async with opened(
         resolved, run_dir, beginning, models=models, listener=listener, report=report

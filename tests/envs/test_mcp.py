@@ -161,7 +161,7 @@ def test_a_command_that_fails_is_a_fault() -> None:
     with pytest.raises(EnvironmentFault, match="does not answer as an MCP server"):
         made(task(broken))
     mcp.allow("mcp:no-such-program-here")
-    with pytest.raises(EnvironmentFault, match="does not answer as an MCP server"):
+    with pytest.raises(ConfigError, match="there is no program 'no-such-program-here' on PATH"):
         made(task("mcp:no-such-program-here"))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from roleagent_lite.content import room
 from roleagent_lite.envs import own, registry
 from roleagent_lite.envs.registry import EnvSpec, spec_of
 from roleagent_lite.errors import ConfigError
@@ -97,6 +98,24 @@ def test_the_file_is_written_once(tmp_path: Path) -> None:
 def test_no_seed_is_in_two_splits() -> None:
     seeds = [s for numbers in own.SEEDS.values() for s in numbers]
     assert len(seeds) == len(set(seeds))
+
+
+def test_a_shipped_set_stands_for_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.register(EnvSpec("own-shipped", Toy, lambda task: 3, task_set="household-easy"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "household-easy").write_text("[]")  # a file of that name here is another's
+    rows = own.rows_of("own-shipped")
+    shipped = load_tasks(room("tasks") / "household-easy.jsonl")
+    assert [(r["goal"], r["split"]) for r in rows] == [(t.goal, t.split) for t in shipped]
+    assert {r["env"] for r in rows} == {"own-shipped"}
+
+
+def test_where_nothing_can_be_played_without_a_file_it_is_asked_for() -> None:
+    registry.register(EnvSpec("own-empty", Toy, lambda task: 3, wants="question and answer"))
+    with pytest.raises(
+        ConfigError, match=r"own-empty has no tasks of its own: .* --tasks FILE, .* question and"
+    ):
+        own.rows_of("own-empty")
 
 
 def test_spec_without_tasks_is_what_registration_gave() -> None:

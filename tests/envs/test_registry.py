@@ -174,6 +174,17 @@ def test_registering_in_code(folder: Path) -> None:
     assert spec("here").max_steps(task) == 5
 
 
+def test_each_world_is_asked_once_whether_it_is_ready(folder: Path) -> None:
+    asked = []
+    for name in ("one", "two"):
+        register(EnvSpec(name, Household, lambda task: 1, ready=lambda name=name: asked.append(name)))  # type: ignore[misc]
+    tasks = [Task(str(n), name, "g") for n, name in enumerate(("two", "one", "two", "toy_env:Toy"))]
+    registry.ready(tasks)
+    assert asked == ["two", "one"]
+    with pytest.raises(ConfigError, match="no environment 'nowhere'"):
+        registry.ready([*tasks, Task("t", "nowhere", "g")])
+
+
 def test_our_names_are_taken(folder: Path) -> None:
     with pytest.raises(ConfigError, match="'household' is taken"):
         register(EnvSpec("household", Household, lambda task: 1))

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from roleagent_lite.envs import params
+from roleagent_lite.envs.reach import listens
 from roleagent_lite.envs.search import answers, made
 from roleagent_lite.envs.search.corpus import HOW, Corpus, Remote, Retriever, of_file
 from roleagent_lite.envs.search.protocol import DIALECTS, Passage, dialect
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.errors import ConfigError, EnvironmentFault
 from roleagent_lite.lm.wheels import cache_dir
 from roleagent_lite.types import Observation, Task, Transition
 
@@ -27,6 +28,7 @@ PREFIX = "search:"
 STEPS = 4
 TOP_K = 3
 MOST_SHOWN = 6000  # characters of one result; the original cuts at 500 tokens
+WANTS = "question and golden_answers (a list); parquet will do too"
 VOCABULARY = "<search>QUERY</search> or <answer>ANSWER</answer>"
 METRICS: Mapping[str, Callable[[str, Sequence[str]], bool]] = {
     "em": answers.exact,
@@ -49,6 +51,17 @@ def retriever(name: str, how: str = "text", embedder: str = "auto") -> Retriever
     if place.startswith(("http://", "https://")):
         return Remote(place)
     return of_file(Path(place), how, embedder)
+
+
+def ready(name: str) -> None:
+    """Raises ConfigError where the corpus file is missing, EnvironmentFault where no server listens here."""
+    place = name.removeprefix("search").removeprefix(":")
+    if "//" in place and not listens(place):
+        raise EnvironmentFault(
+            f"retrieval server {place} does not answer; roleagent-lite search-server FILE starts one"
+        )
+    if place and "//" not in place:
+        of_file(Path(place))
 
 
 def limit(task: Task) -> int:

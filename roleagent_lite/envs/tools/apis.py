@@ -87,6 +87,12 @@ def _mpmath() -> SimpleNamespace:
     return SimpleNamespace(mp=own, log=own.log)
 
 
+def ready() -> None:
+    """Raises MissingExtra where BFCL's data or mpmath is missing."""
+    place()
+    _mpmath()
+
+
 @functools.lru_cache(maxsize=2)
 def _sources(root: Path) -> Mapping[str, bytes]:
     names = sorted([*CLASSES.values(), _LONG])

@@ -82,6 +82,11 @@ def files_in(folder: Path) -> dict[str, Path]:
     return {what: path for what, path in found.items() if path is not None}
 
 
+def files_of(name: str) -> dict[str, Path]:
+    """The files of an environment `webshop:FOLDER`. Raises ConfigError."""
+    return files_in(Path(name.removeprefix(PREFIX)))
+
+
 @lru_cache(maxsize=4)
 def _from_files(stamps: tuple[tuple[str, str, int], ...], seed: int) -> Catalogue:
     """Files are read once for all episodes; the stamps make an edited file another one."""
@@ -99,7 +104,7 @@ def catalogue(name: str, seed: int = 0) -> Catalogue:
     """The catalogue of an environment's name; `seed` draws prices from ranges, and the wishes' limits."""
     if name == "webshop":
         return _made(seed)
-    files = files_in(Path(name.removeprefix(PREFIX)))
+    files = files_of(name)
     return _from_files(tuple((w, str(p), p.stat().st_mtime_ns) for w, p in sorted(files.items())), seed)
 
 
