@@ -170,7 +170,7 @@ def _train(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) -
             tell(f"warning: {warning}")
     rows = [
         ("method", told["method"]),
-        ("trained with", f"{told['backend']} on {told['device']}"),
+        ("trained with", f"{told['backend']} on {told['device']}: {told['backend_why']}"),
         ("reference", told["reference"]),
         ("steps", f"{told['steps']} of {told['of']}"),
         ("adapter", told["adapter"]),

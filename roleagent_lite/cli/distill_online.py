@@ -48,7 +48,7 @@ def train(recipe: str, tasks: str, out: Path | None, runs: Path, sealed: bool, j
 def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("method", told["method"]),
-        ("trained with", f"{told['backend']} on {told['device']}"),
+        ("trained with", f"{told['backend']} on {told['device']}: {told['backend_why']}"),
         ("reference", told["reference"]),
         ("updates", f"{told['updates']} of {told['of']} in {told['minutes']} minutes"),
         (

@@ -98,7 +98,8 @@ def identity(recipe: Recipe, rows: Sequence[Tokens]) -> dict[str, Any]:
 
 def _told(prepared: Prepared, policy: Policy, objective: Objective, trained: Trained) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "method": objective.name, "backend": "transformers and peft", "device": policy.device,
+        "method": objective.name, "backend": policy.backend.words, "backend_why": policy.why,
+        "device": policy.device,
         "reference": policy.reference, "steps": trained.steps, "of": trained.total,
         "stopped": trained.stopped, "adapter": str(trained.adapter), "last": dict(trained.last),
         "samples": prepared.report.used, "recipe": prepared.recipe.model_dump(mode="json"),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from roleagent_lite.distill.chat import prompt_text
 from roleagent_lite.distill.policy import Policy
-from roleagent_lite.distill.prefix import Reader
 from roleagent_lite.distill.tokenizer import Tokenizer
+from roleagent_lite.distill.whole import reader_of
 from roleagent_lite.errors import ContextTooLong, ModelError
 from roleagent_lite.types import Message, Reply, Request, Usage
 
@@ -46,7 +46,7 @@ class LocalModel:
         self.name = name
         self.policy = policy
         self.tokenizer = tokenizer
-        self.reader = Reader(policy, lambda: ACTING[acting](policy))
+        self.reader = reader_of(policy, lambda: ACTING[acting](policy), now=acting == "now")
         self._most = most
         self._encoded: dict[str, list[int]] = {}
 

@@ -7,7 +7,7 @@ Leaves out the base model (policy.py) and checkpoints (checkpoint.py).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from roleagent_lite.distill.stack import load
 from roleagent_lite.errors import ConfigError
 
 TRAINED, FROZEN = "default", "reference"
+BASE = "the base model (adapter off)"  # the reference of an adapter that begins at nothing
 _ALL = "all-linear"
 
 
@@ -63,8 +64,7 @@ def attach(base: Any, settings: Adapter) -> tuple[Any, str, list[str]]:
     """
     peft = load("peft")
     if settings.start is not None:
-        model = _started(peft, base, Path(settings.start).expanduser())
-        reference, told = f"the adapter {settings.start} as it was at the start", []
+        (model, reference), told = started(base, settings), []
     else:
         names, warning = check_targets(
             settings.targets, linear_layers(base), settings.missing_targets == "refuse"
@@ -76,27 +76,40 @@ def attach(base: Any, settings: Adapter) -> tuple[Any, str, list[str]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # peft's advice on Conv1D's orientation, which it then follows
             model = peft.get_peft_model(base, config)
-        reference, told = "the base model (adapter off)", [warning] if warning else []
+        reference, told = BASE, [warning] if warning else []
+    wide(model)
+    return model, reference, told
+
+
+def wide(model: Any) -> None:
+    """Makes the trained parameters float32. Raises ConfigError where there are none."""
     params = trained(model)
     if not params:
         raise ConfigError("nothing to train: the adapter has 0 trainable parameters; see adapter.targets")
     for parameter in params.values():
         parameter.data = parameter.data.float()
-    return model, reference, told
 
 
-def _started(peft: Any, base: Any, folder: Path) -> Any:
+def started(
+    base: Any, settings: Adapter, patched: Callable[[Any], Any] = lambda model: model
+) -> tuple[Any, str]:
+    """(the model that goes on from the adapter `settings.start`, the name of the reference policy).
+
+    patched: what a back end makes of the model with its adapter, before the frozen copy joins it.
+    """
+    peft, folder = load("peft"), Path(str(settings.start)).expanduser()
     if not (folder / "adapter_config.json").is_file():
         raise ConfigError(f"adapter.start: {folder} holds no adapter_config.json; is it an adapter's folder?")
     try:
         model = peft.PeftModel.from_pretrained(base, str(folder), adapter_name=TRAINED, is_trainable=True)
+        model = patched(model)
         model.load_adapter(str(folder), adapter_name=FROZEN, is_trainable=False)
     except (RuntimeError, ValueError, OSError) as error:
         raise ConfigError(
             f"adapter.start: {folder} does not fit this model: {str(error).splitlines()[0][:300]}"
         ) from None
     model.set_adapter(TRAINED)
-    return model
+    return model, f"the adapter {settings.start} as it was at the start"
 
 
 def trained(model: Any) -> dict[str, Any]:

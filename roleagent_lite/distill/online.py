@@ -71,7 +71,7 @@ async def _job(
     config = config_of(recipe, tasks)
     prompts = starting_prompts(config)
     tokenizer = open_tokenizer(recipe.model, listener)
-    policy = open_policy(recipe, tokenizer.pad_id, listener)
+    policy = open_policy(recipe, tokenizer.pad_id, listener, plays=recipe.online.predictions)
     model = LocalModel(policy, tokenizer, name_of(recipe, 0), most=recipe.data.max_tokens)
     beginning = Beginning((*train, *dev), file_hash(tasks), f"task file '{tasks}'", prompts.seed_set())
     models = dict.fromkeys(ROLES, model)
@@ -254,7 +254,8 @@ class Loop(Trainer):
         rows = curve.read(self.out)
         looks = [{"update": r["update"], **r["dev"]} for r in rows if "dev" in r]
         return {
-            "method": "online GRPO", "backend": "transformers and peft", "device": self.policy.device,
+            "method": "online GRPO", "backend": self.policy.backend.words, "backend_why": self.policy.why,
+            "device": self.policy.device,
             "reference": self.policy.reference, "updates": made.steps, "of": made.total, "stopped": stopped,
             "adapter": str(made.adapter), "dev": looks, "minutes": round(self._spent / 60, 1),
             "predictions": self.recipe.online.predictions, "warnings": self.policy.warnings,

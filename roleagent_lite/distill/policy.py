@@ -1,7 +1,7 @@
 """The model in training: base, adapter and tokenizer on one device, and the log-probabilities it gives.
 
-The plain back end, transformers and peft: anywhere torch runs. Owns loading in the right number type and the
-forward pass on a right-padded batch. Leaves out losses, optimiser and files.
+Owns the forward passes, on right-padded batches and on choices, for every back end alike. Leaves out loading
+(backend.py, unsloth_backend.py), losses, optimiser and files.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from roleagent_lite.distill import lora
+from roleagent_lite.distill.backend import UNSLOTH, Backend, Plain, choose
 from roleagent_lite.distill.loss import token_logps
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.stack import device_for, load
 from roleagent_lite.distill.tokens import Tokens, collate
+from roleagent_lite.distill.unsloth_backend import Unsloth
 from roleagent_lite.distill.weights import model_folder
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.errors import MissingExtra, RoleAgentError
 from roleagent_lite.types import Listener, Progress
 
 
@@ -61,26 +64,52 @@ def packed(tokens: Tokens) -> Pack:
 
 
 class Policy:
-    """`reference`: what the divergence is measured from, in words. `warnings`: what loading had to say."""
+    """`reference`: what the divergence is measured from, in words. `warnings`: what loading had to say.
+    `backend`: see `Backend`; `why` it was taken, in words."""
 
     def __init__(
-        self, model: Any, *, device: str, pad_id: int, reference: str, warnings: Sequence[str] = ()
+        self,
+        model: Any,
+        *,
+        device: str,
+        pad_id: int,
+        reference: str,
+        warnings: Sequence[str] = (),
+        backend: Backend | None = None,
+        why: str = "",
+        recipe: Recipe | None = None,
     ) -> None:
         self.model = model
         self.device = device
         self.pad_id = pad_id
         self.reference = reference
         self.warnings = list(warnings)
+        self.backend: Backend = backend or Plain()
+        self.why = why
+        self._recipe = recipe or Recipe()
 
     @property
     def parameters(self) -> dict[str, Any]:
         return lora.trained(self.model)
 
+    @property
+    def packs(self) -> bool:
+        """Whether states and choices may stand side by side in one row, under a mask of their own."""
+        return self.backend.packs
+
+    def learn(self) -> None:
+        """To be called before passes with gradients: dropout and recomputing as the recipe has them."""
+        self.backend.learn(self.model, self._recipe)
+
+    def rest(self) -> None:
+        """To be called before passes without gradients that stand outside `frozen`."""
+        self.backend.rest(self.model)
+
     def rows(self, batch: Sequence[Tokens]) -> Rows:
         """`batch` right-padded and on the device; T reaches back to the earliest reply of the batch."""
         torch = load("torch")
         plain = collate(batch, self.pad_id)
-        width = len(plain.ids[0])
+        width = self._fits(len(plain.ids[0]))
         keep = max(width - min(t.start for t in batch), 1)
 
         def tensor(values: Any, kind: Any) -> Any:
@@ -99,9 +128,10 @@ class Policy:
     def logps(self, rows: Rows) -> Any:
         """log p of each target (B, T), nats, float32, with gradient where it is enabled."""
         keep = rows.targets.shape[1]
-        logits = self.model(
-            input_ids=rows.ids, attention_mask=rows.attention, logits_to_keep=keep + 1, use_cache=False
-        ).logits
+        with self._around():
+            logits = self.model(
+                input_ids=rows.ids, attention_mask=rows.attention, logits_to_keep=keep + 1, use_cache=False
+            ).logits
         return token_logps(logits[:, -keep - 1 : -1], rows.targets)
 
     def fixed_logps(self, rows: Rows) -> Any:
@@ -119,19 +149,51 @@ class Policy:
         enabled.
 
         One pass: the choices stand behind the prompt side by side, each at the positions it would have alone,
-        and see the prompt and themselves.
+        and see the prompt and themselves. Where the back end cannot (`packs`) each choice has a row of its
+        own, with the prompt again.
         """
         torch = load("torch")
+        if not self.packs:
+            return self.choice_logps(tokens).sum(-1)
         pack = packed(tokens)
-        logits = self.model(
-            input_ids=torch.tensor([pack.ids], device=self.device),
-            position_ids=torch.tensor([pack.positions], device=self.device),
-            attention_mask=self._sight(pack),
-            logits_to_keep=torch.tensor(pack.before, device=self.device),
-            use_cache=False,
-        ).logits
+        with self._around():
+            logits = self.model(
+                input_ids=torch.tensor([pack.ids], device=self.device),
+                position_ids=torch.tensor([pack.positions], device=self.device),
+                attention_mask=self._sight(pack),
+                logits_to_keep=torch.tensor(pack.before, device=self.device),
+                use_cache=False,
+            ).logits
         each = token_logps(logits, torch.tensor([pack.targets], device=self.device))[0]
         return torch.stack([part.sum() for part in each.split([len(c) for c in tokens.choices])])
+
+    def choice_logps(self, tokens: Tokens) -> Any:
+        """log p (C, T) of each choice's tokens behind the prompt, nats, 0 beyond a choice's end: each choice
+        in a row of its own."""
+        torch = load("torch")
+        prompt, longest = list(tokens.ids[: tokens.start]), max(map(len, tokens.choices))
+        self._fits(len(prompt) + longest)
+        ends = [longest - len(c) for c in tokens.choices]
+        ids = [[*prompt, *c, *[self.pad_id] * e] for c, e in zip(tokens.choices, ends, strict=True)]
+        seen = torch.tensor([[1] * (len(row) - e) + [0] * e for row, e in zip(ids, ends, strict=True)])
+        placed, seen = torch.tensor(ids, device=self.device), seen.to(self.device)
+        with self._around():
+            logits = self.model(
+                input_ids=placed, attention_mask=seen, logits_to_keep=longest + 1, use_cache=False
+            ).logits
+        return token_logps(logits[:, -longest - 1 : -1], placed[:, -longest:]) * seen[:, -longest:]
+
+    def _around(self) -> contextlib.AbstractContextManager[Any]:
+        return self.backend.around(self._recipe, self.device)
+
+    def _fits(self, width: int) -> int:
+        longest = self.backend.longest
+        if longest is not None and width > longest:
+            raise RoleAgentError(
+                f"a row of {width} tokens is longer than the {longest} that the model was loaded for; "
+                "raise data.max_tokens"
+            )
+        return width
 
     def _sight(self, pack: Pack) -> Any:
         """(1, 1, T, T), 0 where a position sees another and the lowest number where not."""
@@ -147,13 +209,13 @@ class Policy:
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
         """Without gradient and dropout."""
-        was = self.model.training
-        self.model.eval()
+        was = bool(self.model.training)
+        self.backend.rest(self.model)
         try:
             with load("torch").no_grad():
                 yield
         finally:
-            self.model.train(was)
+            self.backend.resume(self.model, was)
 
     @contextlib.contextmanager
     def at_the_start(self) -> Iterator[None]:
@@ -168,29 +230,33 @@ class Policy:
             self.model.set_adapter(lora.TRAINED)  # makes it trainable again, and the other not
 
 
-def open_policy(recipe: Recipe, pad_id: int, listener: Listener | None = None) -> Policy:
-    """The recipe's model with its adapter, ready to train.
+def open_policy(
+    recipe: Recipe, pad_id: int, listener: Listener | None = None, *, plays: bool = False
+) -> Policy:
+    """The recipe's model with its adapter, ready to train. plays: it will also write replies.
 
     Raises MissingExtra without the libraries, ConfigError before anything loads where the device cannot do
     what the recipe says, and for adapters that do not fit.
     """
     device = device_for(recipe)
-    torch, transformers = load("torch"), load("transformers")
-    load("peft")
-    transformers.utils.logging.disable_progress_bar()
     folder = model_folder(recipe.model, listener)
+    backend, why = _backend(recipe, device, folder, plays)
     if listener is not None:
-        listener(Progress("load", note=f"{recipe.model} with transformers and peft on {device}"))
+        listener(Progress("load", note=f"{recipe.model} with {backend.words} on {device} ({why})"))
+    found = backend.load(recipe, folder, device)
+    return Policy(
+        found.model, device=device, pad_id=pad_id, reference=found.reference, warnings=found.warnings,
+        backend=backend, why=why, recipe=recipe,
+    )  # fmt: skip
+
+
+def _backend(recipe: Recipe, device: str, folder: Path, plays: bool) -> tuple[Backend, str]:
+    choice = choose(recipe, device, folder)
+    if choice.name != UNSLOTH:
+        return Plain(), choice.why
     try:
-        base = transformers.AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=getattr(torch, recipe.train.dtype)
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"cannot load the model in {folder}: {str(error).splitlines()[0][:300]}") from None
-    torch.manual_seed(recipe.train.seed)  # the adapter's first weights are drawn
-    base.to(device)
-    if recipe.train.recompute:  # in effect while the model is in training mode (train.py)
-        base.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    model, reference, warnings = lora.attach(base, recipe.adapter)
-    model.eval()  # the trainer turns dropout on where the recipe wants it
-    return Policy(model, device=device, pad_id=pad_id, reference=reference, warnings=warnings)
+        return Unsloth(plays), choice.why
+    except MissingExtra as error:
+        if recipe.backend == UNSLOTH or recipe.train.four_bit:
+            raise
+        return Plain(), str(error)

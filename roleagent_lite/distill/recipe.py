@@ -51,7 +51,8 @@ class Train(_Table):
     """The update. batch: samples an optimiser step; micro_batch: samples a forward pass.
 
     epochs: passes over the samples; steps: optimiser steps at most, 0 = as many as the epochs give.
-    dtype: of the base model's weights. recompute: each block's activations are computed again on the way
+    dtype: of the base model's weights. four_bit: they are kept in 4 bits (NF4) and computed with in dtype;
+    Unsloth's alone. recompute: each block's activations are computed again on the way
     back instead of kept (gradient checkpointing): a third more time, far less memory. checkpoint_every:
     optimiser steps.
     """
@@ -66,6 +67,7 @@ class Train(_Table):
     clip_norm: float = Field(default=1.0, gt=0)
     seed: int = 0
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    four_bit: bool = False
     recompute: bool = False
     checkpoint_every: int = Field(default=10, ge=1)
 
@@ -170,6 +172,8 @@ class Recipe(_Table):
             )
         if self.backend == "unsloth" and self.device == "cpu":
             raise ValueError("backend 'unsloth' needs a CUDA card, device is 'cpu'; use backend 'plain'")
+        if self.train.four_bit and (self.backend == "plain" or self.device == "cpu"):
+            raise ValueError("train.four_bit needs backend 'unsloth' or 'auto', and a CUDA card")
         if self.sft.bake and self.method != "sft":
             raise ValueError(
                 "sft.bake is for imitation: advantages hold for the prompt they were earned with; "

@@ -7,17 +7,28 @@ is done with them.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 from typing import Any
 
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.errors import ConfigError, MissingExtra
 
-_INSTALL = "pip install 'roleagent-lite[distill]'"
+
+def _install(name: str) -> str:
+    return f"pip install 'roleagent-lite[{'unsloth' if name == 'unsloth' else 'distill'}]'"
+
+
+def installed(name: str) -> bool:
+    """Whether a package can be found; it is not imported."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def load(name: str) -> Any:
-    """The module `name` (torch, transformers, peft, safetensors.torch).
+    """The module `name` (torch, transformers, peft, safetensors.torch, unsloth).
 
     Raises MissingExtra, which names the extra, where it is absent or where importing it fails in any way.
     """
@@ -26,11 +37,11 @@ def load(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         lacking = (error.name or name).partition(".")[0]
-        raise MissingExtra(f"training needs the package '{lacking}': {_INSTALL}") from None
+        raise MissingExtra(f"training needs the package '{lacking}': {_install(name)}") from None
     except Exception as error:  # border: a broken installation may raise anything
         raise MissingExtra(
             f"training needs '{name}', which is installed but does not load ({type(error).__name__}: {error})"
-            f"; reinstall it: {_INSTALL}"
+            f"; reinstall it: {_install(name)}"
         ) from error
 
 
@@ -38,7 +49,7 @@ def device_for(recipe: Recipe) -> str:
     """`cuda` or `cpu`, before anything loads.
 
     Raises ConfigError where the recipe needs a card that is not there, or number types that the device has
-    not; MissingExtra without torch.
+    not; MissingExtra without torch, and without Unsloth where the recipe asks for it.
     """
     torch = load("torch")
     card = bool(torch.cuda.is_available())
@@ -47,10 +58,16 @@ def device_for(recipe: Recipe) -> str:
             f"recipe '{recipe.name}' needs a CUDA card (device = \"cuda\"), and there is none here; take "
             "a recipe for the CPU such as smollm2-cpu, or run it on a machine with a card"
         )
-    if recipe.backend == "unsloth" and not card:
+    asks = "asks for Unsloth" if recipe.backend == "unsloth" else "asks for train.four_bit, Unsloth's"
+    if (recipe.backend == "unsloth" or recipe.train.four_bit) and not card:
         raise ConfigError(
-            f"recipe '{recipe.name}' asks for Unsloth, which needs a CUDA card, and there is none here; "
-            'backend = "plain" trains anywhere'
+            f"recipe '{recipe.name}' {asks}, which needs a CUDA card, and there is none here; "
+            'backend = "plain" trains anywhere, in 16 or 32 bits'
+        )
+    if (recipe.backend == "unsloth" or recipe.train.four_bit) and not installed("unsloth"):
+        raise MissingExtra(
+            f"recipe '{recipe.name}' {asks}, which is not installed: {_install('unsloth')}; "
+            'or backend = "plain", which trains in 16 or 32 bits'
         )
     device = "cuda" if card and recipe.device != "cpu" else "cpu"
     if device == "cpu" and recipe.train.dtype == "float16":

@@ -137,7 +137,10 @@ class Trainer:
         """(the report of one update's samples, why training must stop or ""); gradients are left in place."""
         totals = self.objective.totals(batch, self.recipe)
         self._torch.manual_seed(self.recipe.train.seed * 1_000_003 + step)
-        self.policy.model.train(learn and (self.recipe.adapter.dropout > 0 or self.recipe.train.recompute))
+        if learn:
+            self.policy.learn()
+        else:
+            self.policy.rest()
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
         whole = 0.0

@@ -83,8 +83,13 @@ def packs(states: Sequence[Tokens], room: int) -> list[list[Tokens]]:
 
 
 def choice_sums(policy: Policy, states: Sequence[Tokens]) -> list[Any]:
-    """log p (C,) of each choice of each state, nats, float32, with gradient where it is enabled."""
+    """log p (C,) of each choice of each state, nats, float32, with gradient where it is enabled.
+
+    One pass; one a state where the back end takes no mask of ours (`Policy.packs`).
+    """
     torch = load("torch")
+    if not policy.packs:
+        return [policy.choice_sums(state) for state in states]
     made = tree(states)
     device = policy.device
     branch, leaf = (torch.tensor(v, device=device) for v in (made.branch, made.leaf))

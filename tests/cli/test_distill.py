@@ -143,7 +143,7 @@ def test_training_that_stops_says_what_is_kept(
     here: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = {"stopped": "the loss of step 3 is nan", "adapter": "A", "warnings": ["KL"], "steps": 1, "of": 9}
-    told |= dict.fromkeys(("method", "backend", "device", "reference"), "x")
+    told |= dict.fromkeys(("method", "backend", "backend_why", "device", "reference"), "x")
     monkeypatch.setattr("roleagent_lite.distill.stack.device_for", lambda plan: "cpu")
     monkeypatch.setattr("roleagent_lite.distill.job.distill", lambda *_: told)
     done = inside("distill", "r", "--recipe", "mine.toml")

@@ -15,7 +15,7 @@ from roleagent_lite.distill.prepare import prepare
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.store import Run
 from roleagent_lite.types import Progress
-from tests.distill import local, make
+from tests.distill import local, make, stand_in_unsloth
 
 
 @pytest.fixture
@@ -39,10 +39,19 @@ def test_grpo_from_a_run_to_an_adapter(run: Run, tmp_path: Path) -> None:
     assert told == json.loads((tmp_path / "out" / "train.json").read_text(encoding="utf-8"))
     assert (told["method"], told["device"]) == ("advantage-weighted fine-tuning", "cpu")
     assert (told["backend"], told["reference"]) == ("transformers and peft", "the base model (adapter off)")
+    assert told["backend_why"] == "there is no CUDA card in use" and told["backend_why"] in heard[0].note
     assert (told["steps"], told["of"], told["samples"], told["stopped"]) == (4, 4, 6, "")
     assert told["kl_at_start"] < 1e-4 and told["staleness"] is None
     assert (Path(told["adapter"]) / "adapter_model.safetensors").is_file()
     assert [p.stage for p in heard] == ["load", *["train"] * 4]
+
+
+def test_unsloth_is_told_where_it_trained(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the stand-in: the same job, another back end."""
+    stand_in = stand_in_unsloth.put_in(monkeypatch)
+    told = train(run, tmp_path / "out", train={"lr": 1e-3})
+    assert told["backend"] == f"Unsloth {stand_in_unsloth.VERSION}" and "for_training" in stand_in.names()
+    assert told["backend_why"] == "a CUDA card, and Unsloth is installed" and told["steps"] == 4
 
 
 def test_sft_takes_solved_episodes_only(run: Run, tmp_path: Path) -> None:

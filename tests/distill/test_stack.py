@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +52,10 @@ def test_mod_01_a_broken_torch_is_told_from_an_absent_one(
     [
         ({"name": "big", "device": "cuda"}, "recipe 'big' needs a CUDA card"),
         ({"name": "big", "backend": "unsloth"}, "recipe 'big' asks for Unsloth, which needs a CUDA card"),
+        (
+            {"name": "big", "train": {"four_bit": True}},
+            "asks for train.four_bit, Unsloth's, which needs a CUDA",
+        ),
         ({"train": {"dtype": "float16"}}, "train.dtype is float16, which is for CUDA cards only"),
     ],
 )
@@ -62,7 +67,31 @@ def test_mod_01_a_recipe_that_needs_a_card_says_so(
         stack.device_for(from_mapping(recipe))
     assert words in str(refused.value)
     machine(monkeypatch, card=True)
+    monkeypatch.setattr(stack, "installed", lambda name: True)
     assert stack.device_for(from_mapping(recipe)) == "cuda"
+
+
+@pytest.mark.parametrize("recipe", [{"backend": "unsloth"}, {"train": {"four_bit": True}}])
+def test_mod_01_unsloth_that_is_not_installed_is_said_before_anything_loads(
+    monkeypatch: pytest.MonkeyPatch, recipe: dict[str, Any]
+) -> None:
+    machine(monkeypatch, card=True)
+    monkeypatch.setattr(stack, "installed", lambda name: False)
+    with pytest.raises(
+        MissingExtra, match=r"not installed: pip install 'roleagent-lite\[unsloth\]'; or back"
+    ):
+        stack.device_for(from_mapping(recipe))
+
+
+def test_unsloth_broken_or_absent_names_its_own_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    imports(monkeypatch, ImportError("xformers"))
+    with pytest.raises(MissingExtra, match=r"'unsloth', which is installed but does not load .*\[unsloth\]"):
+        stack.load("unsloth")
+
+
+def test_what_is_installed_is_found_without_importing_it() -> None:
+    assert stack.installed("wsgiref") and not stack.installed("no_such_package_at_all")
+    assert not stack.installed("no_such_package.part") and "wsgiref" not in sys.modules
 
 
 def test_the_device_is_the_card_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
