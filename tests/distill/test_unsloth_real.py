@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.unsloth, pytest.mark.filterwarnings("ignore")]
 pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
 
 import torch
@@ -26,6 +25,7 @@ from roleagent_lite.distill.unsloth_backend import Unsloth
 from roleagent_lite.distill.whole import Whole
 from tests.distill import local
 
+pytestmark = [pytest.mark.unsloth, pytest.mark.filterwarnings("ignore")]
 CHOICES = ("take key", "open door and look around", "say hello.")
 
 
