@@ -32,10 +32,11 @@ Row = dict[str, Any]
 MESSAGES = [{"role": str, "content": str}]
 SCORED: dict[str, Any] = {
     "id": str, "group": str, "task": str, "env": str, "family": str, "goal": str, "seed": int, "round": int,
-    "rollout": int, "step": int, "prompt_set": str, "arm": str, "model": str, "reward": float,
-    "step_reward": float, "episode_advantage": float, "state_advantage": float, "advantage": float,
-    "signal": bool, "solved": bool, "alignment": float, "actions": [str], "observation": str,
-    "state_key": str, "action": str, "predictions": [str], "outcome": str, "logprobs": [float],
+    "rollout": int, "step": int, "max_steps": int, "prompt_set": str, "arm": str, "model": str,
+    "reward": float, "step_reward": float, "episode_advantage": float, "state_advantage": float,
+    "advantage": float, "signal": bool, "solved": bool, "alignment": float, "actions": [str],
+    "observation": str, "state_key": str, "action": str, "predictions": [str], "outcome": str,
+    "logprobs": [float],
 }  # fmt: skip
 """What every row says. reward: R^E; step_reward: R_t; advantage: A = A^S + alpha A^E; signal: whether the
 group has an advantage that is not 0; alignment: mean over the step's horizon, null without predictions;
@@ -68,7 +69,8 @@ def _scored(sample: Sample, played: Trajectory, task: Task | None, signal: bool)
         "id": sample.id, "group": sample.group, "task": sample.task, "env": task.env if task else "",
         "family": family_of(task) if task else "", "goal": task.goal if task else "",
         "seed": task.seed if task else None, "round": sample.round, "rollout": played.rollout,
-        "step": sample.step, "prompt_set": played.prompt_set, "arm": played.arm, "model": sample.model,
+        "step": sample.step, "max_steps": played.max_steps, "prompt_set": played.prompt_set,
+        "arm": played.arm, "model": sample.model,
         "reward": sample.reward, "step_reward": sample.step_reward, "episode_advantage": sample.parts[1],
         "state_advantage": sample.parts[0], "advantage": sample.advantage, "signal": signal,
         "solved": sample.solved, "alignment": sample.alignment,
