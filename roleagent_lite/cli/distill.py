@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roleagent_lite.cli.settings import AsJson, RunArgument, Runs
+from roleagent_lite.cli.distill_cells import CELLS
+from roleagent_lite.cli.settings import AsJson, RunArgument, Runs, handing
 
 if TYPE_CHECKING:
     from roleagent_lite.distill.prepare import Prepared
@@ -62,7 +63,14 @@ Online = Annotated[
     bool,
     typer.Option("--online", help="The model plays itself, update by update; takes --tasks in place of RUN."),
 ]
-Tasks = Annotated[str, typer.Option("--tasks", help="With --online: a shipped task set or a JSONL file.")]
+Tasks = Annotated[
+    str | None,
+    typer.Option(
+        "--tasks",
+        help="With --online or --cells: a shipped task set or a JSONL file.",
+        show_default="household-easy, with --cells the run's",
+    ),
+]
 Sealed = Annotated[
     bool,
     typer.Option(
@@ -71,6 +79,7 @@ Sealed = Annotated[
 ]
 
 
+@handing("cells", CELLS)
 def command(
     run: RunArgument = "",
     recipe: RecipeName = "smollm2-cpu",
@@ -84,26 +93,33 @@ def command(
     samples: Samples = None,
     layout: Layout = "trl",
     online: Online = False,
-    tasks: Tasks = "household-easy",
+    tasks: Tasks = None,
     sealed: Sealed = False,
+    *,
+    cells: dict[str, Any],
     runs: Runs = Path("runs"),
     json: AsJson = False,
 ) -> None:
     """Train an adapter on a run's training episodes; the same command goes on after an interruption."""
-    from roleagent_lite.cli import distill_out
+    from roleagent_lite.cli import distill_cells, distill_out
 
+    if not cells["cells"]:
+        distill_cells.refuse(cells)
     if plan_only:
         distill_out.show_plan(run, runs, recipe, json)
         return
     if online:
         from roleagent_lite.cli.distill_online import train
 
-        train(recipe, tasks, out, runs, sealed, json)
+        train(recipe, tasks or "household-easy", out, runs, sealed, json)
         return
     if not run:
         from roleagent_lite.errors import ConfigError
 
         raise ConfigError("distill needs a RUN (`roleagent-lite runs` lists them), or --online")
+    if cells["cells"]:
+        distill_cells.compare(run, runs, recipe, tasks, out, cells, json)
+        return
     if samples is not None:
         from roleagent_lite.cli.distill_samples import write_samples
 
@@ -118,6 +134,14 @@ def command(
     if back is not None:
         distill_out.take_back(run, runs, recipe, back, out, json)
         return
+    _from_run(run, runs, recipe, dry_run, out, smaller, json)
+
+
+def _from_run(
+    run: str, runs: Path, recipe: str, dry_run: bool, out: Path | None, smaller: bool, json: bool
+) -> None:
+    """Samples of a run, and the training on them unless it is a dry run."""
+    from roleagent_lite.cli import distill_out
     from roleagent_lite.cli.border import ending_on_signals, tell
     from roleagent_lite.cli.output import find_run
     from roleagent_lite.distill.prepare import prepare

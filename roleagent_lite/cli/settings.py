@@ -168,21 +168,26 @@ def taking(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
     The command gets them as one dict `flags`, by name; None = not given.
     """
-    names = [name for name in FLAGS if name not in without]
+    return handing("flags", {name: option for name, option in FLAGS.items() if name not in without})
+
+
+def handing(place: str, options: Mapping[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command `options` (annotations by name) where its parameter `place` stands, as one dict by
+    name; None = not given."""
 
     def give(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
-        options = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=FLAGS[name])
-            for name in names
+        given = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+            for name, option in options.items()
         ]
         parts: list[inspect.Parameter] = []
         for one in own.parameters.values():
-            parts += options if one.name == "flags" else [one.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+            parts += given if one.name == place else [one.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
 
         @wraps(command)
         def run(**values: Any) -> None:
-            command(flags={name: values.pop(name, None) for name in names}, **values)
+            command(**{place: {name: values.pop(name, None) for name in options}}, **values)
 
         run.__dict__["__signature__"] = own.replace(parameters=parts)
         run.__annotations__ = {one.name: one.annotation for one in parts}
