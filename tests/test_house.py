@@ -27,6 +27,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "tokenizers": ("distill.tokenizer",), "jinja2": ("distill.chat",), "rich": ("cli",), "typer": ("cli",),
     "cydifflib": ("wia",),
     "py4j": ("envs.jvm",), "mcp": ("envs.mcp",), "gymnasium": ("envs.gymnasium",),
+    "verifiers": ("envs.verifiers",),
     "bashkit": ("envs.shell",), "rapidfuzz": ("envs.webshop",), "spacy": ("envs.webshop",),
     "mpmath": ("envs.tools",),
     "pandas": ("evals",), "scipy": ("stats",), "statsmodels": ("stats",),

@@ -150,6 +150,15 @@ def _mcp(name: str) -> EnvSpec:
     )  # fmt: skip
 
 
+def _verifiers(name: str) -> EnvSpec:
+    from roleagent_lite.envs import verifiers as vf
+
+    return EnvSpec(
+        name, partial(vf.Classic, name), partial(vf.limit, name), 4, vf.VOCABULARY, blocking=True,
+        tasks=partial(vf.rows, name), ready=partial(vf.library, name),
+    )  # fmt: skip
+
+
 def _appworld(name: str = "appworld") -> EnvSpec:
     from roleagent_lite.envs import appworld
 
@@ -174,6 +183,7 @@ _FAMILIES: Mapping[str, Callable[[str], EnvSpec]] = {  # what follows the colon 
     "appworld:": _appworld,
     "gym:": _gym,
     "mcp:": _mcp,
+    "verifiers:": _verifiers,
     "webshop:": _webshop,
     "search:": _search,
 }
