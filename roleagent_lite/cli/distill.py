@@ -13,6 +13,7 @@ from roleagent_lite.cli.settings import AsJson, RunArgument, Runs, handing
 
 if TYPE_CHECKING:
     from roleagent_lite.distill.prepare import Prepared
+    from roleagent_lite.distill.recipe import Recipe
     from roleagent_lite.distill.tokenizer import Tokenizer
     from roleagent_lite.types import Progress
 
@@ -156,17 +157,20 @@ def _from_run(
 
         device_for(plan)  # what is missing is said before anything loads
         plan = distill_out.fitted(plan) if smaller else plan
-    with Run.open(path) as opened:
-        tokenizer = open_tokenizer(plan.model)
-        prepared = prepare(opened, plan, tokenizer)
-    folder = out or path / "distill" / plan.name
-    for warning in prepared.report.warnings:
-        tell(f"warning: {warning}")
-    if dry_run:
-        _show(prepared, tokenizer, folder, json)
-    else:
+    tokenizer, folder = open_tokenizer(plan.model), out or path / "distill" / plan.name
+    while True:
+        with Run.open(path) as opened:
+            prepared = prepare(opened, plan, tokenizer)
+        for warning in prepared.report.warnings:
+            tell(f"warning: {warning}")
+        if dry_run:
+            _show(prepared, tokenizer, folder, json)
+            return
         ending_on_signals()
-        _train(prepared, tokenizer, folder, json)
+        found = _train(prepared, tokenizer, folder, json, smaller)
+        if found is None:
+            return
+        plan = found  # what did not fit is freed by now; samples of its length are cut anew
 
 
 def _show(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) -> None:
@@ -178,17 +182,28 @@ def _show(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) ->
     prepared.check()
 
 
-def _train(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) -> None:
+def _train(
+    prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool, smaller: bool
+) -> Recipe | None:
+    """None when it is done; the recipe to go on with where this one does not fit and `smaller` allows it."""
     from roleagent_lite.cli.border import tell
     from roleagent_lite.cli.output import emit, table
     from roleagent_lite.distill.job import distill
+    from roleagent_lite.distill.rehearsal import DoesNotFit
     from roleagent_lite.errors import RoleAgentError
 
     def hear(progress: Progress) -> None:
         count = f" {progress.done}/{progress.total}" if progress.total else ""
         tell(f"{progress.stage}{count}: {progress.note}")
 
-    told = distill(prepared, tokenizer, folder, hear)
+    try:
+        told = distill(prepared, tokenizer, folder, hear)
+    except DoesNotFit as error:
+        if not smaller or error.smaller is None:
+            raise
+        for step in error.steps:
+            tell(f"smaller: {step}")
+        return error.smaller
     for warning in told["warnings"]:
         if warning not in prepared.report.warnings:
             tell(f"warning: {warning}")
@@ -206,6 +221,7 @@ def _train(prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool) -
         raise RoleAgentError(
             f"training stopped: {told['stopped']}; the last good adapter is {told['adapter']}"
         )
+    return None
 
 
 def _saving(bake: Mapping[str, Any]) -> str:

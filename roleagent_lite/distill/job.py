@@ -19,13 +19,14 @@ from roleagent_lite.distill.grpo import Offline
 from roleagent_lite.distill.policy import Policy, open_policy
 from roleagent_lite.distill.prepare import Prepared
 from roleagent_lite.distill.recipe import Recipe
+from roleagent_lite.distill.rehearsal import rehearse
 from roleagent_lite.distill.sft import Imitation
 from roleagent_lite.distill.stack import device_for
 from roleagent_lite.distill.tokenizer import Tokenizer
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.train import Objective, Trained, Trainer
 from roleagent_lite.errors import ConfigError, RoleAgentError
-from roleagent_lite.types import Listener
+from roleagent_lite.types import Listener, Progress
 
 # May change between a kill and a resume: none of it changes what a step does.
 _FREE = {"name", "about", "train.epochs", "train.steps", "train.checkpoint_every", "loss.max_kl"}
@@ -36,6 +37,12 @@ def _imitation(policy: Policy, rows: Sequence[Tokens], recipe: Recipe, played_by
 
 
 def _offline(policy: Policy, rows: Sequence[Tokens], recipe: Recipe, played_by: str) -> Objective:
+    kind = OfflineChoices if by_choice(rows, recipe) else Offline
+    return kind.prepare(policy, rows, recipe, played_by)
+
+
+def by_choice(rows: Sequence[Tokens], recipe: Recipe) -> bool:
+    """Whether the policy is over choices. Raises ConfigError where it must be and samples have none."""
     acts = [t for t in rows if t.sample.kind == "act"]
     without = [t.sample.id for t in acts if not is_choice(t)]
     if recipe.loss.policy == "choices" and without:
@@ -43,8 +50,7 @@ def _offline(policy: Policy, rows: Sequence[Tokens], recipe: Recipe, played_by: 
             f'loss.policy is "choices", but {len(without)} of {len(acts)} samples were not drawn among '
             f'choices by their mean log-probability (first: {without[0]}); take loss.policy = "tokens"'
         )
-    over_tokens = recipe.loss.policy == "tokens" or without
-    return (Offline if over_tokens else OfflineChoices).prepare(policy, rows, recipe, played_by)
+    return recipe.loss.policy != "tokens" and not without
 
 
 METHODS: dict[str, Callable[[Policy, Sequence[Tokens], Recipe, str], Objective]] = {
@@ -59,16 +65,20 @@ def distill(
     """Trains the recipe's adapter on `prepared` in the folder `out`; what `train.json` then says.
 
     Called again after a kill, it goes on from the newest checkpoint. Raises RoleAgentError where there is
-    nothing to train on, before any weights are loaded; ConfigError and MissingExtra as `open_policy`.
+    nothing to train on, before any weights are loaded; ConfigError and MissingExtra as `open_policy`;
+    DoesNotFit where the longest pass, made once before all else, takes too much.
     """
     prepared.check()
     recipe = prepared.recipe
     device_for(recipe)
     rows = prepared.usable
     policy = open_policy(recipe, tokenizer.pad_id, listener)
+    rehearsed = rehearse(policy, rows, recipe, recipe.method == "grpo" and by_choice(rows, recipe))
+    if listener is not None:
+        listener(Progress("rehearse", note=rehearsed.words))
     objective = METHODS[recipe.method](policy, rows, recipe, tokenizer.name)
     trained = Trainer(policy, objective, recipe, out, identity(recipe, rows)).run(rows, listener)
-    told = _told(prepared, policy, objective, trained)
+    told = _told(prepared, policy, objective, trained) | {"rehearsal": asdict(rehearsed)}
     if recipe.sft.bake:
         play = playing(recipe.sft.bake, prepared.texts, out)
         told["bake"] = {"prompt": recipe.sft.bake, "play": play, **prepared.report.bake}

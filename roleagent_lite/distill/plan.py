@@ -80,11 +80,14 @@ class Plan:
     disk: dict[str, int]
     operations: float
     load: Load
+    beside: bool = False
 
     @property
     def total(self) -> int:
-        """Playing and updating take turns: the cache of one and the activations of the other do not add."""
-        turn = max(self.activations + self.logits, self.cache)
+        """Playing and updating take turns: the cache of one and the activations of the other do not add.
+        beside: vLLM keeps its cache through the updates: they do."""
+        update = self.activations + self.logits
+        turn = update + self.cache if self.beside else max(update, self.cache)
         return self.weights + self.adapter + self.optimiser + self.fixed + turn
 
 
@@ -98,7 +101,7 @@ def limits(recipe: Recipe) -> Load:
 def plan(size: Size, recipe: Recipe, load: Load | None = None, *, card: bool = True) -> Plan:
     """What training `recipe` on a model of `size` takes. card: on a CUDA card, else on a CPU.
 
-    weights: parameters x bytes of train.dtype. adapter: rank x (in + out) a target (Hu et al. 2021,
+    weights: see `base_bytes`. adapter: rank x (in + out) a target (Hu et al. 2021,
     section 4.1), float32, twice with a frozen reference (adapter.start). optimiser: gradient and AdamW's two
     moments, float32 each (Loshchilov & Hutter 2019; torch.optim.AdamW keeps exp_avg and exp_avg_sq).
     """
@@ -108,7 +111,7 @@ def plan(size: Size, recipe: Recipe, load: Load | None = None, *, card: bool = T
     copies = 2 if recipe.adapter.start else 1
     at_once = recipe.train.micro_batch * load.longest
     return Plan(
-        weights=size.parameters * wide,
+        weights=base_bytes(size, recipe),
         adapter=4 * trained * copies,
         optimiser=12 * trained,
         activations=at_once * token_bytes(size, recipe, load.longest, card),
@@ -118,7 +121,20 @@ def plan(size: Size, recipe: Recipe, load: Load | None = None, *, card: bool = T
         disk=disk(size, trained),
         operations=operations(size, recipe, load),
         load=load,
+        beside=recipe.online.vllm,
     )
+
+
+def base_bytes(size: Size, recipe: Recipe) -> int:
+    """The base's weights: parameters x bytes of train.dtype. With train.four_bit the linear layers of the
+    blocks take 4 bits and 0.127 more for scales, quantised again (Dettmers et al. 2023, QLoRA, section 3),
+    and one layer at a time stands in train.dtype while it is computed with."""
+    wide = _BYTES[recipe.train.dtype]
+    if not recipe.train.four_bit:
+        return size.parameters * wide
+    linear = size.layers * sum(i * o for i, o in size.linear.values())
+    largest = max(i * o for i, o in size.linear.values())
+    return int(linear * (4 + 0.127) / 8) + (size.parameters - linear + largest) * wide
 
 
 def adapter_parameters(size: Size, recipe: Recipe) -> int:
@@ -202,7 +218,8 @@ class Rung:
 
 def ladder(size: Size, recipe: Recipe, load: Load | None = None, *, card: bool = True) -> Iterator[Rung]:
     """Smaller recipes, one after another, the cheapest loss first: samples a forward pass, recomputing,
-    generations side by side, length of a sample, rank. Numbers are halved until nothing is left to halve."""
+    no vLLM, generations side by side, length of a sample, rank. Numbers are halved until nothing is left to
+    halve."""
     load = load or limits(recipe)
     for words, smaller in _down(recipe):
         longest = min(load.longest, smaller.data.max_tokens)
@@ -229,6 +246,7 @@ def _down(recipe: Recipe) -> Iterator[tuple[str, Recipe]]:
     for table, name, least in (
         ("train", "micro_batch", 1),
         ("train", "recompute", 1),
+        ("online", "vllm", 0),
         ("online", "group", _LEAST_GROUP),
         ("data", "max_tokens", _LEAST_TOKENS),
         ("adapter", "rank", _LEAST_RANK),
@@ -238,6 +256,12 @@ def _down(recipe: Recipe) -> Iterator[tuple[str, Recipe]]:
                 part = recipe.train.model_copy(update={"recompute": True})
                 recipe = recipe.model_copy(update={"train": part})
                 yield "train.recompute = true (a third more time)", recipe
+            continue
+        if name == "vllm":
+            if recipe.online.vllm:
+                less = recipe.online.model_copy(update={"vllm": False})
+                recipe = recipe.model_copy(update={"online": less})
+                yield "online.vllm = false (replies are written slower)", recipe
             continue
         while (now := int(getattr(getattr(recipe, table), name))) > least:
             value = max(now // 2, least)

@@ -86,7 +86,7 @@ class Policy:
         self.warnings = list(warnings)
         self.backend: Backend = backend or Plain()
         self.why = why
-        self._recipe = recipe or Recipe()
+        self.recipe = recipe or Recipe()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class Policy:
 
     def learn(self) -> None:
         """To be called before passes with gradients: dropout and recomputing as the recipe has them."""
-        self.backend.learn(self.model, self._recipe)
+        self.backend.learn(self.model, self.recipe)
 
     def rest(self) -> None:
         """To be called before passes without gradients that stand outside `frozen`."""
@@ -184,7 +184,7 @@ class Policy:
         return token_logps(logits[:, -longest - 1 : -1], placed[:, -longest:]) * seen[:, -longest:]
 
     def _around(self) -> contextlib.AbstractContextManager[Any]:
-        return self.backend.around(self._recipe, self.device)
+        return self.backend.around(self.recipe, self.device)
 
     def _fits(self, width: int) -> int:
         longest = self.backend.longest
@@ -255,7 +255,7 @@ def _backend(recipe: Recipe, device: str, folder: Path, plays: bool) -> tuple[Ba
     if choice.name != UNSLOTH:
         return Plain(), choice.why
     try:
-        return Unsloth(plays), choice.why
+        return Unsloth(vllm=plays and recipe.online.vllm), choice.why
     except MissingExtra as error:
         if recipe.backend == UNSLOTH or recipe.train.four_bit:
             raise

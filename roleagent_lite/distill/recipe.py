@@ -104,7 +104,8 @@ class Online(_Table):
     0 = no limit. lr: None = `train.lr`. passes: optimiser steps on the episodes of one update. states: at
     most so many distinct states an update, drawn evenly, 0 = all; room: tokens of the states that share a
     forward pass. alpha: weight of A^E; rho, decay: of the curriculum. predictions: the agent also
-    foretells, for WIA's reward: slow without a card. dev: tasks of the dev split; dev_every: updates
+    foretells, for WIA's reward: slow without a card. vllm: where Unsloth trains and vLLM is installed, that
+    writes the predictions, in memory of its own. dev: tasks of the dev split; dev_every: updates
     between two looks at them, 0 = only before and after. max_drift: mean difference between sampler and
     trainer (nats) that stops the run. prompts: the prompt version that is played. seed: of draws (the
     adapter's first weights are `train.seed`'s).
@@ -124,6 +125,7 @@ class Online(_Table):
     rho: float = Field(default=0.3, ge=0, lt=1)
     decay: float = Field(default=0.9, ge=0, le=1)
     predictions: bool = False
+    vllm: bool = False
     dev: int = Field(default=36, ge=1)
     dev_every: int = Field(default=4, ge=0)
     max_drift: float = Field(default=0.02, gt=0)

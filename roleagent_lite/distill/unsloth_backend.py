@@ -32,19 +32,19 @@ _QUIET = {"UNSLOTH_DISABLE_STATISTICS": "1"}
 class Unsloth:
     """FastLanguageModel behind the trainer's `Backend`.
 
-    plays: the model will also generate; then vLLM does it where it is installed (`fast_inference`), which
-    takes memory of its own. Raises MissingExtra where Unsloth is absent or does not load.
+    vllm: where it is installed it writes the replies (`fast_inference`), in memory of its own; else Unsloth's
+    own generation does. Raises MissingExtra where Unsloth is absent or does not load.
     """
 
     packs = False
 
-    def __init__(self, plays: bool = False) -> None:
+    def __init__(self, vllm: bool = False) -> None:
         for name, value in {**_QUIET, "UNSLOTH_COMPILE_LOCATION": str(cache_dir() / "unsloth")}.items():
             os.environ.setdefault(name, value)
         with quiet():
             self._unsloth = load(UNSLOTH)
         self._fast = self._unsloth.FastLanguageModel
-        self.vllm = plays and installed("vllm")
+        self.vllm = vllm and installed("vllm")
         self.words = f"Unsloth {self._unsloth.__version__}" + (" with vLLM" if self.vllm else "")
         self.longest: int | None = None
 

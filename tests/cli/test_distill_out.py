@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,35 @@ def test_what_does_not_fit_goes_down_the_ladder_only_when_allowed(
     clear(inside("distill", "r", "--recipe", "mine.toml", "--smaller"), 2, "even the smallest form")
     done = inside("distill", "--plan", "--recipe", "mine.toml")
     assert "nor does its smallest form; take a smaller model" in done.stdout
+
+
+def test_what_the_rehearsal_finds_too_large_goes_down_only_when_allowed(
+    here: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from roleagent_lite.distill import rehearsal, size
+
+    real, seen = rehearsal._measured, []
+
+    def first_too_large(policy: Any, pass_: Any) -> tuple[float, int]:
+        seen.append(pass_.rows)
+        seconds, peak = real(policy, pass_)
+        return seconds, peak + (pass_.rows > 1) * size.memory(policy.recipe)[0]
+
+    monkeypatch.setattr(rehearsal, "_measured", first_too_large)
+    text = RECIPE.replace("batch = 2", "batch = 2\nmicro_batch = 2").replace(
+        "[loss]", '[loss]\npolicy = "tokens"'
+    )
+    (here / "mine.toml").write_text(text, encoding="utf-8")
+    done = inside("distill", "r", "--recipe", "mine.toml", "--out", "d")
+    clear(done, 1, "of its longest pass, 2 x ")
+    assert "--smaller takes these steps" in done.stderr and "train.micro_batch 2 -> 1" in done.stderr
+    assert not (here / "d").exists() and seen == [2]
+    done = inside("distill", "r", "--recipe", "mine.toml", "--out", "d", "--smaller", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "smaller: train.micro_batch 2 -> 1" in done.stderr and "of all, 1 x" in done.stderr
+    told = json.loads(done.stdout)
+    assert told["recipe"]["train"]["micro_batch"] == 1 and told["rehearsal"]["rows"] == 1
+    assert seen == [2, 2, 1]
 
 
 # --- a bundle -----------------------------------------------------------------------------------------

@@ -187,6 +187,8 @@ def test_vllm_is_asked_for_only_where_it_is_and_the_model_will_write(
 ) -> None:
     pad = local.tokenizer().pad_id
     monkeypatch.setattr("roleagent_lite.distill.unsloth_backend.installed", lambda name: name == "vllm")
-    assert open_policy(local.recipe(**FAST), pad).backend.words == f"Unsloth {stand_in_unsloth.VERSION}"
-    assert open_policy(local.recipe(**FAST), pad, plays=True).backend.words.endswith(" with vLLM")
-    assert [g["fast_inference"] for n, g in unsloth.calls if n == "from_pretrained"] == [False, True]
+    allowed = local.recipe(**FAST, online={"vllm": True})
+    assert open_policy(allowed, pad).backend.words == f"Unsloth {stand_in_unsloth.VERSION}"
+    assert open_policy(local.recipe(**FAST), pad, plays=True).backend.words.endswith(stand_in_unsloth.VERSION)
+    assert open_policy(allowed, pad, plays=True).backend.words.endswith(" with vLLM")
+    assert [g["fast_inference"] for n, g in unsloth.calls if n == "from_pretrained"] == [False, False, True]
