@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,14 +139,18 @@ def _against(device: str, folder: Path) -> str:
         return "there is no CUDA card in use"
     if not installed(UNSLOTH):
         return "Unsloth is not installed"
-    kind = _kind(folder)
+    kind = str(config_of(folder).get("model_type", ""))
     if kind not in FAMILIES:
         return f"Unsloth is used for {', '.join(FAMILIES)} only, and this model is '{kind}'"
     return ""
 
 
-def _kind(folder: Path) -> str:
+def config_of(folder: Path) -> Mapping[str, Any]:
+    """A model folder's config.json. Raises ConfigError."""
     try:
-        return str(json.loads((folder / "config.json").read_text(encoding="utf-8")).get("model_type", ""))
-    except (OSError, ValueError, AttributeError) as error:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {folder / 'config.json'}: {error}") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"cannot read {folder / 'config.json'}: no table of settings")
+    return found

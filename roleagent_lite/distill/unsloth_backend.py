@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from roleagent_lite.distill import lora
-from roleagent_lite.distill.backend import UNSLOTH, Loaded
+from roleagent_lite.distill.backend import UNSLOTH, Loaded, config_of
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.stack import installed, load
 from roleagent_lite.errors import ConfigError
@@ -50,7 +50,10 @@ class Unsloth:
 
     def load(self, recipe: Recipe, folder: Path, device: str) -> Loaded:
         torch = load("torch")
+        positions = config_of(folder).get("max_position_embeddings")
         self.longest = recipe.data.max_tokens + SPARE
+        if positions:  # asked for more, it would stretch the positions: another model
+            self.longest = min(self.longest, int(positions))
         # "unsloth" keeps activations in the main memory, block by block, instead of on the card
         recompute: Any = "unsloth" if recipe.train.recompute else False
         try:

@@ -142,6 +142,23 @@ def test_the_ladder_goes_down_one_step_at_a_time() -> None:
     assert fitting(size, chosen, totals[-1] - 1) is None
 
 
+def test_a_base_in_four_bits_and_vllms_cache() -> None:
+    size = PUBLISHED["Qwen/Qwen3-8B"]
+    chosen = recipe(train={"dtype": "bfloat16"})
+    wide, narrow = (plan(size, recipe(train={"dtype": "bfloat16", "four_bit": b})) for b in (False, True))
+    assert wide.weights == 2 * size.parameters and wide.activations == narrow.activations
+    # 6.95 billion weights in the blocks at 4.127 bits, 1.24 billion of embedding and output layer at 16
+    assert narrow.weights / 1e9 == pytest.approx(6.946 * 4.127 / 8 + 1.245 * 2 + 0.1, rel=0.01)
+    beside = chosen.model_copy(update={"online": chosen.online.model_copy(update={"vllm": True})})
+    turns, both = plan(size, chosen), plan(size, beside)
+    assert both.total == turns.total - max(turns.activations + turns.logits, turns.cache) + (
+        turns.activations + turns.logits + turns.cache
+    )
+    rung = [r for r in ladder(size, beside) if "vllm" in r.words]
+    assert [r.words for r in rung] == ["online.vllm = false (replies are written slower)"]
+    assert not rung[0].recipe.online.vllm and not rung[0].plan.beside
+
+
 def test_known_samples_count_and_else_the_limits() -> None:
     assert limits(recipe()) == Load(6, 600, 100, 10, measured=False)
     assert limits(recipe(train={"steps": 5})).samples == 30

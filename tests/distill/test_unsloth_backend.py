@@ -49,14 +49,14 @@ def both(**more: Any) -> tuple[Policy, Policy]:
 def test_it_is_called_as_its_source_asks(unsloth: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     heard: list[Progress] = []
     recipe = local.recipe(
-        **FAST, adapter={"rank": 4, "alpha": 8, "targets": ["q_proj"]}, data={"max_tokens": 300},
+        **FAST, adapter={"rank": 4, "alpha": 8, "targets": ["q_proj"]}, data={"max_tokens": 200},
         train={"four_bit": True, "recompute": True, "dtype": "bfloat16", "seed": 7},
     )  # fmt: skip
     made = open_policy(recipe, 0, heard.append)
     given = unsloth.arguments("from_pretrained")
     assert given["model_name"] == str(local.model()) and given["use_exact_model_name"]
     assert (given["load_in_4bit"], given["dtype"]) == (True, torch.bfloat16)
-    assert (given["max_seq_length"], given["fast_inference"]) == (300 + SPARE, False)
+    assert (given["max_seq_length"], given["fast_inference"]) == (200 + SPARE, False)
     assert given["use_gradient_checkpointing"] == "unsloth"
     adapter = unsloth.arguments("get_peft_model")
     assert (adapter["r"], adapter["lora_alpha"], adapter["bias"]) == (4, 8, "none")
@@ -160,6 +160,12 @@ def test_a_row_that_it_would_cut_is_refused(unsloth: StandIn) -> None:
     long = local.rows(replies=("take key " * 200,), advantages=(1.0,))
     with pytest.raises(RoleAgentError, match="longer than the 272 that the model was loaded for"):
         made.rows(long)
+
+
+def test_positions_are_never_stretched(unsloth: StandIn) -> None:
+    """Asked for more tokens than the model has positions, Unsloth scales them: another model."""
+    made = local.policy(local.recipe(**FAST, data={"max_tokens": 4096}))
+    assert unsloth.arguments("from_pretrained")["max_seq_length"] == made.backend.longest == 512
 
 
 def test_what_it_cannot_load_is_said_with_the_way_out(unsloth: StandIn) -> None:
