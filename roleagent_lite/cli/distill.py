@@ -79,6 +79,15 @@ Sealed = Annotated[
     ),
 ]
 
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        help="With --online: of draws and of the adapter's first weights.",
+        show_default="the recipe's",
+    ),
+]
+
 
 @handing("cells", CELLS)
 def command(
@@ -96,6 +105,7 @@ def command(
     online: Online = False,
     tasks: Tasks = None,
     sealed: Sealed = False,
+    seed: Seed = None,
     *,
     cells: dict[str, Any],
     runs: Runs = Path("runs"),
@@ -112,7 +122,7 @@ def command(
     if online:
         from roleagent_lite.cli.distill_online import train
 
-        train(recipe, tasks or "household-easy", out, runs, sealed, json)
+        train(recipe, tasks or "household-easy", out, runs, sealed, json, seed)
         return
     if not run:
         from roleagent_lite.errors import ConfigError

@@ -12,19 +12,21 @@ if TYPE_CHECKING:
     from roleagent_lite.types import Progress
 
 
-def train(recipe: str, tasks: str, out: Path | None, runs: Path, sealed: bool, json: bool) -> None:
-    """`distill --online`. The run directory is `out`, else RUNS/RECIPE-online. Raises RoleAgentError where
-    training had to stop."""
+def train(
+    recipe: str, tasks: str, out: Path | None, runs: Path, sealed: bool, json: bool, seed: int | None = None
+) -> None:
+    """`distill --online`. The run directory is `out`, else RUNS/RECIPE-online, with `-SEED` where one is
+    given. Raises RoleAgentError where training had to stop."""
     from roleagent_lite.cli import trust
     from roleagent_lite.cli.border import ending_on_signals, tell
     from roleagent_lite.cli.output import emit, table
     from roleagent_lite.distill.online import check, train_online
-    from roleagent_lite.distill.recipe import load_recipe
+    from roleagent_lite.distill.recipe import load_recipe, seeded
     from roleagent_lite.distill.stand import config_of
     from roleagent_lite.errors import RoleAgentError
     from roleagent_lite.report.html.write import write_all
 
-    plan = load_recipe(recipe)
+    plan = load_recipe(recipe) if seed is None else seeded(load_recipe(recipe), seed)
     check(plan)
     trust.announce(config_of(plan, tasks), tell)
     ending_on_signals()
@@ -34,7 +36,7 @@ def train(recipe: str, tasks: str, out: Path | None, runs: Path, sealed: bool, j
             count = f" {progress.done}/{progress.total}" if progress.total else ""
             tell(f"{progress.stage}{count}: {progress.note}")
 
-    folder = out or runs / f"{plan.name}-online"
+    folder = out or runs / (f"{plan.name}-online" + (f"-{seed}" if seed is not None else ""))
     told = train_online(plan, tasks, folder, hear, sealed=sealed, report=write_all)
     for warning in told["warnings"]:
         tell(f"warning: {warning}")
@@ -56,12 +58,19 @@ def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
             "played and rewarded" if told["predictions"] else "off: R_pre is 0 (online.predictions)",
         ),
     ]
+    start = told.get("warm")
+    if start is not None:
+        rows += [("dev, base", share(start["dev"])), ("imitated", _imitated(start["imitated"]))]
     rows += [(f"dev after {look['update']} updates", share(look)) for look in told["dev"]]
     opened = told.get("sealed")
     if opened is not None:
         rows += [(f"sealed, {name}", share(found)) for name, found in opened["systems"].items()]
         rows += [(f"{p['second']} - {p['first']}", _difference(p)) for p in opened["pairs"] if "n" in p]
     return [*rows, ("adapter", told["adapter"])]
+
+
+def _imitated(found: dict[str, Any]) -> str:
+    return f"{found['moves']} moves of {found['episodes']} solved episodes of {found['tasks']} training tasks"
 
 
 def share(found: dict[str, Any]) -> str:

@@ -89,10 +89,12 @@ class Plain:
         model.train(recipe.adapter.dropout > 0 or recipe.train.recompute)
 
     def rest(self, model: Any) -> None:
-        model.eval()
+        if model.training:  # walking through every module takes a fifth as long as a short pass
+            model.eval()
 
     def resume(self, model: Any, learning: bool) -> None:
-        model.train(learning)
+        if model.training != learning:
+            model.train(learning)
 
     def around(self, recipe: Recipe, device: str) -> AbstractContextManager[Any]:
         return contextlib.nullcontext()

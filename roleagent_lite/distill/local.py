@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from roleagent_lite.distill import lora
 from roleagent_lite.distill.chat import prompt_text
+from roleagent_lite.distill.folded import Folded, can_fold
 from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.tokenizer import Tokenizer
 from roleagent_lite.distill.whole import reader_of
@@ -28,6 +30,14 @@ ACTING: dict[str, Callable[[Policy], AbstractContextManager[None]]] = {
     "start": lambda policy: policy.at_the_start(),
     "base": lambda policy: policy.model.disable_adapter(),
 }
+
+
+def folded(policy: Policy, acting: str) -> Folded | None:
+    """The same weights with the adapter folded in; None where they cannot be."""
+    if not policy.packs or not can_fold(policy.model):
+        return None
+    start = lora.FROZEN if lora.FROZEN in policy.model.peft_config else None
+    return Folded(policy, {"now": lora.TRAINED, "start": start, "base": None}[acting])
 
 
 class LocalModel:
@@ -46,13 +56,17 @@ class LocalModel:
         self.name = name
         self.policy = policy
         self.tokenizer = tokenizer
-        self.reader = reader_of(policy, lambda: ACTING[acting](policy), now=acting == "now")
+        self._folded = folded(policy, acting)
+        play = self._folded.play if self._folded else lambda: ACTING[acting](policy)
+        self.reader = reader_of(policy, play, now=acting == "now")
         self._most = most
         self._encoded: dict[str, list[int]] = {}
 
     def changed(self, name: str) -> LocalModel:
         """The same model after its weights have changed: what it knew of prompts is forgotten."""
         self.reader.forget()
+        if self._folded:
+            self._folded.forget()
         self.name = name
         return self
 

@@ -35,6 +35,8 @@ from roleagent_lite.distill.stand import Stand, config_of, name_of, training_tas
 from roleagent_lite.distill.tokenizer import Tokenizer, open_tokenizer
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.train import Trainer
+from roleagent_lite.distill.warm import ROUND as WARM
+from roleagent_lite.distill.warm import warm_up
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.session import Beginning, Reporter, opened, run_now, starting_prompts
 from roleagent_lite.tasksets import file_hash
@@ -77,7 +79,10 @@ async def _job(
     models = dict.fromkeys(ROLES, model)
     async with opened(config, out, beginning, models=models, listener=listener, report=report) as session:
         stand = Stand(session, config, prompts, beginning.seed, model)
-        loop = Loop(stand, policy, tokenizer, recipe, train, dev)
+        warm = None
+        if recipe.warm.group:
+            warm = await warm_up(stand, policy, tokenizer, recipe, train, dev, listener)
+        loop = Loop(stand, policy, tokenizer, recipe, train, dev, warm)
         told = await loop.updates(listener)
         if sealed and not told["stopped"]:
             told["sealed"] = await play_sealed(stand, policy, recipe, told["updates"])
@@ -103,7 +108,7 @@ class Loop(Trainer):
 
     def __init__(
         self, stand: Stand, policy: Policy, tokenizer: Tokenizer, recipe: Recipe,
-        train: Sequence[Task], dev: Sequence[Task],
+        train: Sequence[Task], dev: Sequence[Task], warm: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
         if recipe.online.lr is not None:
             learning = recipe.train.model_copy(update={"lr": recipe.online.lr})
@@ -116,6 +121,8 @@ class Loop(Trainer):
         self._reference = LocalModel(
             policy, tokenizer, name_of(recipe, "start"), acting="start", most=recipe.data.max_tokens
         )
+        self._warm = warm
+        self._first = 0 if warm is None else WARM + 1  # the round before the first update's
         self._spent = 0.0
 
     async def updates(self, listener: Listener | None = None) -> dict[str, Any]:
@@ -153,13 +160,14 @@ class Loop(Trainer):
         if update == 0 or (online.dev_every and update % online.dev_every == 0):
             row["dev"] = await self._look(update)
             clock = _lap(row, "dev", clock)
-        tasks = self._draws.draw(update + 1)
+        round = self._first + update + 1
+        tasks = self._draws.draw(round)
         groups = await self._stand.play(
-            tasks, update + 1, group=online.group, temperature=online.temperature, predict=online.predictions
+            tasks, round, group=online.group, temperature=online.temperature, predict=online.predictions
         )
         self._stand.credit(groups)
         played = [t for group in groups for t in group]
-        self._draws.learn(update + 1, played)
+        self._draws.learn(round, played)
         _lap(row, "play", clock)
         row |= curve.told(played)
         row["steps"] = sum(len(t.steps) for t in played)
@@ -167,7 +175,8 @@ class Loop(Trainer):
 
     async def _look(self, update: int) -> dict[str, Any]:
         """The dev tasks once each at temperature 0, by the policy as it is after `update` updates."""
-        groups = await self._stand.play(self._dev, update, group=1, temperature=0.0, predict=False)
+        round = self._first + update
+        groups = await self._stand.play(self._dev, round, group=1, temperature=0.0, predict=False)
         return curve.told([t for group in groups for t in group])
 
     def _learn(self, update: int, row: dict[str, Any]) -> str:
@@ -201,7 +210,8 @@ class Loop(Trainer):
     def _rows(self, update: int, row: dict[str, Any]) -> list[Tokens]:
         """What this update learns from: choices with an advantage in groups with a signal, of at most
         `online.states` states."""
-        online, data = self.recipe.online, self.recipe.data.model_copy(update={"rounds": (update + 1,)})
+        online = self.recipe.online
+        data = self.recipe.data.model_copy(update={"rounds": (self._first + update + 1,)})
         found = prepare(
             self._stand.session.run, self.recipe.model_copy(update={"data": data}), self._tokenizer
         )
@@ -234,9 +244,10 @@ class Loop(Trainer):
             done = found.step
             self._good = self._before(found)
         rows = curve.keep(self.out, done)
-        self._spent = sum(sum(r.get("seconds", {}).values()) for r in rows)
+        timed = rows if self._warm is None else [self._warm, *rows]
+        self._spent = sum(sum(r.get("seconds", {}).values()) for r in timed)
         for update in range(done):
-            self._draws.again(update + 1)
+            self._draws.again(self._first + update + 1)
         self._stand.model.changed(name_of(self.recipe, done))
         return done
 
@@ -258,8 +269,8 @@ class Loop(Trainer):
             "device": self.policy.device,
             "reference": self.policy.reference, "updates": made.steps, "of": made.total, "stopped": stopped,
             "adapter": str(made.adapter), "dev": looks, "minutes": round(self._spent / 60, 1),
-            "predictions": self.recipe.online.predictions, "warnings": self.policy.warnings,
-            "recipe": self.recipe.model_dump(mode="json"),
+            "warm": self._warm, "predictions": self.recipe.online.predictions,
+            "warnings": self.policy.warnings, "recipe": self.recipe.model_dump(mode="json"),
         }  # fmt: skip
 
 

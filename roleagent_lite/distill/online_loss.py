@@ -40,9 +40,7 @@ class OnlineChoices(OfflineChoices):
 
     def parts(self, batch: Sequence[Tokens], size: int) -> list[list[Tokens]]:
         """One micro-batch a tree of at most `online.room` tokens; rows of one state stay together."""
-        behind = {key_of(same[0]): same for same in alike(batch)}
-        firsts = [same[0] for same in behind.values()]
-        return [[row for t in pack for row in behind[key_of(t)]] for pack in tree.packs(firsts, self._room)]
+        return tree.with_rows(batch, self._room)
 
     def loss(self, policy: Policy, batch: Sequence[Tokens], totals: Totals) -> tuple[Any, dict[str, float]]:
         torch = load("torch")

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from roleagent_lite.distill.loss import token_logps
 from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.stack import load
+from roleagent_lite.distill.tree import Tree, chain, distinct, logps_at, mask
 
 BLOCK = 64  # tokens
 ROOM = 160  # blocks that stay, the last used; of a model of 135M parameters 3 MB each in float32
@@ -50,23 +50,13 @@ class Reader:
 
     def score(self, prompt: Sequence[int], choices: Sequence[Sequence[int]]) -> list[list[float]]:
         """log p of each token of each choice behind `prompt` (nats). Neither may be empty."""
-        torch = load("torch")
         with self._ready():
             past, tail = self._known(prompt)
-            ids = [*tail, *(i for c in choices for i in c)]
-            owner = [-1] * len(tail) + [n for n, c in enumerate(choices) for _ in c]
-            start = len(prompt)
-            places = list(range(start - len(tail), start))
-            before: list[int] = []
-            targets: list[int] = []
-            at = len(tail)
-            for choice in choices:
-                places += range(start, start + len(choice))
-                before += [len(tail) - 1, *range(at, at + len(choice) - 1)]
-                targets += choice
-                at += len(choice)
-            logits, _ = self._forward(past, ids, places, owner, before)
-            each = token_logps(logits, torch.tensor([targets], device=self._policy.device))[0]
+            below = Tree(first=len(prompt) - len(tail))
+            before, targets = below.choose(choices, below.add(tail)[-1])
+            nodes, rows = distinct(before)
+            logits, _ = self._forward(past, below, nodes)
+            each = logps_at(logits[0], rows, targets)
             return [part.tolist() for part in each.split([len(c) for c in choices])]
 
     def write(
@@ -88,8 +78,7 @@ class Reader:
             ids = list(tail)
             for _ in range(most):
                 first = past[0][0].shape[2] if past else 0
-                places = list(range(first, first + len(ids)))
-                logits, past = self._forward(past, ids, places, [-1] * len(ids), [len(ids) - 1])
+                logits, past = self._forward(past, chain(first, ids), [len(ids) - 1])
                 logps = logits[0, -1].float().log_softmax(-1)
                 token = int(logps.argmax()) if temperature <= 0 else _drawn(logps / temperature, drawer)
                 out.append((token, float(logps[token])))
@@ -120,7 +109,7 @@ class Reader:
                 if kept and (not past or past[0][0].shape[2] < at):
                     past = _joined(torch, kept)
                 ids = list(prompt[at : at + BLOCK])
-                _, whole = self._forward(past, ids, list(range(at, at + BLOCK)), [-1] * BLOCK, [BLOCK - 1])
+                _, whole = self._forward(past, chain(at, ids), [BLOCK - 1])
                 block = [(k[:, :, at:].clone(), v[:, :, at:].clone()) for k, v in whole]
                 past = whole
                 self._blocks[key] = block
@@ -136,42 +125,25 @@ class Reader:
             past = _joined(torch, kept)
         return past, list(prompt[end:])
 
-    def _forward(
-        self,
-        past: Layers,
-        ids: Sequence[int],
-        places: Sequence[int],
-        owner: Sequence[int],
-        keep: Sequence[int],
-    ) -> tuple[Any, Layers]:
-        """(logits (1, len(keep), V) at the positions `keep` of `ids`, keys and values of past and ids)."""
+    def _forward(self, past: Layers, below: Tree, keep: Sequence[int]) -> tuple[Any, Layers]:
+        """(logits (1, len(keep), V) at the nodes `keep` of what stands below `past`, keys and values of
+        both)."""
         torch, transformers = load("torch"), load("transformers")
-        device = self._policy.device
+        model, device = self._policy.model, self._policy.device
         cache = transformers.DynamicCache()
         for number, (keys, values) in enumerate(past):
             cache.update(keys, values, number)
         before = past[0][0].shape[2] if past else 0
-        logits = self._policy.model(
-            input_ids=torch.tensor([list(ids)], device=device),
-            position_ids=torch.tensor([list(places)], device=device),
-            attention_mask=self._sight(before, owner),
+        sees = torch.nn.functional.pad(below.sees(), (before, 0), value=True).to(device)
+        logits = model(
+            input_ids=torch.tensor([below.ids], device=device),
+            position_ids=torch.tensor([below.positions], device=device),
+            attention_mask=mask(sees, model.get_input_embeddings().weight.dtype),
             past_key_values=cache,
             logits_to_keep=torch.tensor(list(keep), device=device),
             use_cache=True,
         ).logits
         return logits, [(layer.keys, layer.values) for layer in cache.layers]
-
-    def _sight(self, before: int, owner: Sequence[int]) -> Any:
-        """(1, 1, Q, before + Q): 0 where a position sees another, the lowest number where not."""
-        torch = load("torch")
-        device = self._policy.device
-        own = torch.tensor(owner, device=device)
-        place = torch.arange(len(owner), device=device)
-        sees = (place[:, None] >= place[None, :]) & ((own[None, :] == -1) | (own[:, None] == own[None, :]))
-        kind = self._policy.model.get_input_embeddings().weight.dtype
-        blank = torch.zeros(len(owner), before + len(owner), dtype=kind, device=device)
-        blank[:, before:] = blank[:, before:].masked_fill(~sees, torch.finfo(kind).min)
-        return blank[None, None]
 
 
 def _joined(torch: Any, blocks: Sequence[Layers]) -> Layers:

@@ -133,6 +133,21 @@ class Online(_Table):
     seed: int = 0
 
 
+class Warm(_Table):
+    """Before the first update of `--online`: play every training task `group` times (0: no warm start) and
+    imitate the solved episodes, at most `per_task` of a task.
+
+    temperature: of the draws. epochs, lr, batch: of the imitation; batch in moves.
+    """
+
+    group: int = Field(default=0, ge=0)
+    temperature: float = Field(default=0.5, gt=0, le=2)
+    per_task: int = Field(default=4, ge=1)
+    epochs: int = Field(default=4, ge=1)
+    lr: float = Field(default=5e-4, gt=0)
+    batch: int = Field(default=64, ge=1)
+
+
 class Sft(_Table):
     """Which episodes may be imitated: solved, with a mean alignment of at least `min_alignment` (0 = any).
 
@@ -165,6 +180,7 @@ class Recipe(_Table):
     loss: Loss = Loss()
     sft: Sft = Sft()
     online: Online = Online()
+    warm: Warm = Warm()
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
@@ -215,6 +231,16 @@ def from_mapping(values: Mapping[str, Any], source: str = "recipe") -> Recipe:
         return Recipe.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(_explain(error, source)) from None
+
+
+def seeded(recipe: Recipe, seed: int) -> Recipe:
+    """`recipe` with another seed of its draws and of the adapter's first weights."""
+    return recipe.model_copy(
+        update={
+            "train": recipe.train.model_copy(update={"seed": seed}),
+            "online": recipe.online.model_copy(update={"seed": seed}),
+        }
+    )
 
 
 def load_recipe(item: str) -> Recipe:

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from itertools import combinations
 from typing import Any
 
+from roleagent_lite.distill import lora
 from roleagent_lite.distill.local import LocalModel
 from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.recipe import Recipe
@@ -48,7 +49,8 @@ async def play_sealed(
         )
     for task in tasks:
         run.tasks.put(task)
-    systems = {"base": "base", **({"start": "start"} if recipe.adapter.start else {}), "adapter": "now"}
+    started = lora.FROZEN in policy.model.peft_config
+    systems = {"base": "base", **({"start": "start"} if started else {}), "adapter": "now"}
     results = []
     for place, (system, acting) in enumerate(systems.items(), 1):
         name = name_of(recipe, updates if system == "adapter" else system)

@@ -14,7 +14,7 @@ import json
 import math
 import random
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -62,15 +62,22 @@ def schedule(count: int, recipe: Recipe) -> int:
     return min(steps, recipe.train.steps) if recipe.train.steps else steps
 
 
-def batch_at(rows: Sequence[Tokens], step: int, recipe: Recipe) -> list[Tokens]:
+def behind_prompt(tokens: Tokens) -> object:
+    return tokens.ids[: tokens.start]
+
+
+def batch_at(
+    rows: Sequence[Tokens], step: int, recipe: Recipe, behind: Callable[[Tokens], object] = behind_prompt
+) -> list[Tokens]:
     """The samples of optimiser step `step` (from 0): each pass is a shuffle of its own.
 
-    Samples behind the same prompt stay together, so that its forward pass can be shared.
+    Samples for which `behind` is the same, their prompt, stay together, so that its forward pass can be
+    shared.
     """
     a_pass = math.ceil(len(rows) / recipe.train.batch)
-    prompts: dict[tuple[int, ...], list[Tokens]] = {}
+    prompts: dict[object, list[Tokens]] = {}
     for row in rows:
-        prompts.setdefault(row.ids[: row.start], []).append(row)
+        prompts.setdefault(behind(row), []).append(row)
     order = list(prompts.values())
     random.Random(f"{recipe.train.seed}/{step // a_pass}").shuffle(order)
     at = step % a_pass * recipe.train.batch
@@ -93,7 +100,10 @@ def totals_of(batch: Sequence[Tokens], recipe: Recipe) -> Totals:
 
 
 class Trainer:
-    """One training run in the folder `out`. `identity`: what a resumed run must share, as plain JSON."""
+    """One training run in the folder `out`. `identity`: what a resumed run must share, as plain JSON.
+    `behind`: as of `batch_at`."""
+
+    behind = staticmethod(behind_prompt)
 
     def __init__(
         self, policy: Policy, objective: Objective, recipe: Recipe, out: Path, identity: Mapping[str, Any]
@@ -118,7 +128,7 @@ class Trainer:
         start = self._resumed()
         report: dict[str, float] = {}
         for step in range(start, total + 1):
-            batch = batch_at(rows, min(step, total - 1), self.recipe)
+            batch = batch_at(rows, min(step, total - 1), self.recipe, self.behind)
             report, stopped = self._measure(batch, step, learn=step < total)
             if stopped:
                 self._put_back()

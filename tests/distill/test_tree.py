@@ -50,14 +50,37 @@ def test_together_is_as_one_by_one(kind: str) -> None:
         assert float((grad - parameter.grad).abs().max()) < 1e-3
 
 
-def test_what_prompts_begin_with_stands_there_once() -> None:
+def test_what_states_begin_alike_with_stands_there_once() -> None:
     rows = states()
-    made = tree.tree(rows)
-    common = tree.shared([t.ids[: t.start] for t in rows])
-    assert made.branch.count(-1) == common > 10 and made.ids[:common] == list(rows[0].ids[:common])
-    assert len(made.ids) == tree.size(rows) < sum(tree.size([t]) for t in rows)
-    assert made.targets == [i for t in rows for c in t.choices for i in c]
-    assert sorted(set(made.leaf)) == list(range(-1, 6))
+    made, before, targets = tree.tree(rows)
+    paths = {
+        (*t.ids[: t.start], *choice[:k])
+        for t in rows for choice in t.choices for k in range(len(choice))
+    }  # fmt: skip
+    beginnings = {path[: k + 1] for path in paths for k in range(len(path))}
+    assert len(made.ids) == len(beginnings) == tree.size(rows) < sum(tree.size([t]) for t in rows)
+    assert targets == [i for t in rows for c in t.choices for i in c] and len(before) == len(targets)
+    for node, parent in enumerate(made.parents):
+        assert parent < node and made.positions[node] == (0 if parent < 0 else made.positions[parent] + 1)
+
+
+def test_a_node_sees_itself_and_what_stands_above_it() -> None:
+    made = tree.Tree(first=5)
+    stem = made.add([7, 8])
+    before, targets = made.choose([[1, 2, 3], [1, 4], [9]], stem[-1])
+    assert (made.ids, made.parents) == ([7, 8, 1, 2], [-1, 0, 1, 2])
+    assert made.positions == [5, 6, 7, 8]
+    assert (before, targets) == ([1, 2, 3, 1, 2, 1], [1, 2, 3, 1, 4, 9])
+    made.add([6])  # beside the stem
+    assert made.sees().int().tolist() == [
+        [1, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0],
+        [1, 1, 1, 0, 0],
+        [1, 1, 1, 1, 0],
+        [0, 0, 0, 0, 1],
+    ]
+    assert tree.distinct([4, 1, 4]) == ([1, 4], [1, 0, 1])
+    assert tree.chain(3, [5, 5]).parents == [-1, 0] and tree.chain(3, [5, 5]).positions == [3, 4]
 
 
 def test_equal_prompts_with_other_choices_and_prompts_inside_others() -> None:
@@ -81,4 +104,11 @@ def test_packs_keep_to_their_room_and_to_one_task() -> None:
         ["b/2"],
     ]
     assert len(tree.packs(rows, 10_000)) == 2 and len(tree.packs(rows, 1)) == 6
-    assert tree.shared([]) == 0
+    assert tree.packs([], 10) == []
+
+
+def test_rows_of_one_state_stay_together_in_a_pack() -> None:
+    rows = states()
+    again = replace(rows[0], sample=replace(rows[0].sample, id="a/again"))
+    packs = tree.with_rows([rows[0], rows[1], again], tree.size(rows[:2]))
+    assert [[t.sample.id for t in p] for p in packs] == [["a/0", "a/again", "a/1"]]

@@ -1,0 +1,146 @@
+"""Warm start of online training: the model plays the training tasks as it is and imitates what it solved.
+
+Owns that stage: its play, its objective, its adapter, `warm.json`. Only the model's own episodes are
+imitated, never an oracle's. Leaves out which episodes may be imitated (samples.py), one optimiser step
+(train.py), and the updates that follow (online.py), whose reference the warm adapter is.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from roleagent_lite.distill import curve, lora, tree
+from roleagent_lite.distill.choices import alike, drawn, is_choice, key_of
+from roleagent_lite.distill.job import identity
+from roleagent_lite.distill.loss import Totals
+from roleagent_lite.distill.policy import Policy
+from roleagent_lite.distill.prepare import prepare
+from roleagent_lite.distill.recipe import Recipe
+from roleagent_lite.distill.stack import load
+from roleagent_lite.distill.stand import Stand, name_of
+from roleagent_lite.distill.tokenizer import Tokenizer
+from roleagent_lite.distill.tokens import Tokens
+from roleagent_lite.distill.train import Trainer
+from roleagent_lite.errors import RoleAgentError
+from roleagent_lite.types import Listener, Task
+
+ROUND = 0  # of the run: the updates' rounds come after it
+
+
+class ImitatedChoices:
+    """Mean of -log p of the moves that solved episodes made, among the admissible ones, at the temperature
+    of the play (nats a move)."""
+
+    name = "imitation of its own solved episodes"
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+
+    def totals(self, batch: Sequence[Tokens], recipe: Recipe) -> Totals:
+        return Totals(len(batch), len(batch), 0, length=1)
+
+    def parts(self, batch: Sequence[Tokens], size: int) -> list[list[Tokens]]:
+        """One micro-batch a tree of at most `room` tokens."""
+        return tree.with_rows(batch, self._room)
+
+    def loss(self, policy: Policy, batch: Sequence[Tokens], totals: Totals) -> tuple[Any, dict[str, float]]:
+        states = [same[0] for same in alike(batch)]
+        found = dict(zip(map(key_of, states), tree.choice_sums(policy, states), strict=True))
+        logps = load("torch").stack([drawn(t, found[key_of(t)]) for t in batch])
+        return -logps.sum() / max(totals.rows, 1), {"moves": float(len(batch)), "states": float(len(states))}
+
+    def report(self, sums: Mapping[str, float], totals: Totals) -> dict[str, float]:
+        return dict(sums)
+
+    def limit(self, report: Mapping[str, float]) -> str:
+        return ""
+
+
+class _Imitation(Trainer):
+    """Samples of one task stay together: they share most of their tokens."""
+
+    @staticmethod
+    def behind(tokens: Tokens) -> object:
+        return tokens.sample.task
+
+
+async def warm_up(
+    stand: Stand, policy: Policy, tokenizer: Tokenizer, recipe: Recipe,
+    train: Sequence[Task], dev: Sequence[Task], listener: Listener | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Plays and trains, or goes on; what `warm.json` then says. Afterwards the policy's adapter is the warm
+    one, and a frozen copy of it the reference.
+
+    Raises RoleAgentError where nothing was solved, and what the trainer raises.
+    """
+    settings, out = recipe.warm, stand.session.run.dir / "warm"
+    clock = time.monotonic()
+    stand.model.changed(name_of(recipe, "base"))
+    before = await stand.play(dev, ROUND, group=1, temperature=0.0, predict=False)
+    looked = time.monotonic()
+    groups = await stand.play(
+        train, ROUND, group=settings.group, temperature=settings.temperature, predict=False
+    )
+    stand.credit(groups)
+    played = time.monotonic()
+    ours = _recipe_of(recipe)
+    found = prepare(stand.session.run, ours, tokenizer)
+    rows = [t for t in found.usable if is_choice(t)]
+    if not rows:
+        raise RoleAgentError(
+            f"the model solved none of {len(train)} training tasks in {settings.group} tries each: there is "
+            "nothing of its own to imitate; take easier tasks, more tries (warm.group) or no warm start"
+        )
+    trained = _Imitation(policy, ImitatedChoices(recipe.online.room), ours, out, identity(ours, rows)).run(
+        rows, listener
+    )
+    if trained.stopped:
+        raise RoleAgentError(f"the warm start stopped: {trained.stopped}")
+    _freeze(policy, out / "adapter")
+    told = {
+        "dev": curve.told([t for g in before for t in g]),
+        "played": curve.told([t for g in groups for t in g]),
+        "imitated": {"episodes": len({t.sample.trajectory for t in rows}),
+                     "tasks": len({t.sample.task for t in rows}), "moves": len(rows),
+                     "states": len(alike(rows))},
+        "steps": trained.steps, "last": dict(trained.last),
+        "seconds": {"dev": round(looked - clock, 2), "play": round(played - looked, 2),
+                    "learn": round(time.monotonic() - played, 2)},
+        "peak_mib": curve.peak_mib(),
+    }  # fmt: skip
+    return _kept(stand.session.run.dir / "warm.json", told)
+
+
+def _recipe_of(recipe: Recipe) -> Recipe:
+    """The recipe of this stage: imitation of round `ROUND` by its own settings."""
+    warm = recipe.warm
+    train = {"epochs": warm.epochs, "steps": 0, "lr": warm.lr, "batch": warm.batch, "checkpoint_every": 1}
+    return recipe.model_copy(
+        update={
+            "method": "sft",
+            "data": recipe.data.model_copy(update={"rounds": (ROUND,)}),
+            "train": recipe.train.model_copy(update=train),
+            "sft": recipe.sft.model_copy(update={"per_task": warm.per_task, "min_alignment": 0.0}),
+        }
+    )
+
+
+def _freeze(policy: Policy, folder: Path) -> None:
+    policy.model.load_adapter(str(folder), adapter_name=lora.FROZEN, is_trainable=False)
+    policy.model.set_adapter(lora.TRAINED)
+    policy.reference = "the adapter after the warm start"
+
+
+def _kept(path: Path, told: dict[str, Any]) -> dict[str, Any]:
+    """`told` on the disk; what stands there already where this stage was done before (its seconds count)."""
+    try:
+        if path.is_file():
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RoleAgentError(f"cannot write {path}: {error.strerror}") from None
+    return told

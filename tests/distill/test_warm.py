@@ -1,0 +1,111 @@
+"""warm: the model imitates its own solved episodes, and what follows starts from there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
+
+import torch
+
+from roleagent_lite.distill import online, warm
+from roleagent_lite.distill.choices import alike, drawn
+from roleagent_lite.distill.online import train_online
+from roleagent_lite.distill.recipe import Recipe
+from roleagent_lite.distill.tree import choice_sums
+from roleagent_lite.errors import RoleAgentError
+from roleagent_lite.store import Run
+from tests.distill import local, online_world
+from tests.distill.test_online import equal, lines, trained, weights
+from tests.distill.test_tree import states
+
+WARM = {"group": 16, "temperature": 2.0, "epochs": 12, "lr": 0.01, "batch": 16, "per_task": 8}
+
+
+def recipe(folder: Path, **online: Any) -> Recipe:
+    settings: dict[str, Any] = {"updates": 2, "temperature": 1.0, **online}
+    return online_world.recipe(folder, warm=WARM, online=settings)
+
+
+def test_imitation_makes_a_start_that_the_base_was_far_from(tmp_path: Path) -> None:
+    told = trained(tmp_path, recipe(tmp_path))
+    start = told["warm"]
+    assert start["dev"]["solved"] == 0.0 and start["played"]["solved"] < 0.3
+    assert (
+        start["imitated"]["episodes"] <= 6 * 8
+        and start["imitated"]["moves"] == 2 * start["imitated"]["episodes"]
+    )
+    assert told["dev"][0]["update"] == 0 and told["dev"][0]["solved"] == 1.0  # on tasks it never played
+    assert told["reference"] == "the adapter after the warm start"
+    with Run.open(tmp_path / "run") as run:
+        by_round = {t.round: t.model.rpartition("+")[2] for t in run.trajectories if t.split == "train"}
+        assert by_round == {0: "base", 2: "0", 3: "1"}
+    assert json.loads((tmp_path / "run" / "warm.json").read_text(encoding="utf-8")) == start
+
+
+def test_its_loss_is_minus_the_mean_log_probability_of_the_moves() -> None:
+    made = local.policy(local.recipe())
+    local.disturb(made)
+    rows = [replace(t, sample=replace(t.sample, temperature=0.5)) for t in states()]
+    objective = warm.ImitatedChoices(room=10_000)
+    totals = objective.totals(rows, local.recipe())
+    loss = torch.stack([objective.loss(made, part, totals)[0] for part in objective.parts(rows, 1)]).sum()
+    each = [drawn(t, sums) for t, sums in zip(rows, choice_sums(made, rows), strict=True)]
+    assert float(loss.detach()) == pytest.approx(-float(torch.cat(each).detach().mean()), abs=1e-5)
+    assert objective.report({"moves": 3.0}, totals) == {"moves": 3.0} and objective.limit({}) == ""
+    assert len(alike(rows)) == 3
+
+
+@pytest.mark.parametrize("where", ["play", "imitate", "update"])
+def test_a_kill_in_it_changes_nothing(tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(BaseException):
+        """Stands for the end of the process: nothing catches it."""
+
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+    settings = recipe(whole)
+    trained(whole, settings)
+    count = [0]
+
+    def dying(real: Any, at: int) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
+            count[0] += 1
+            if count[0] == at:
+                raise Killed
+            return real(*arguments, **named)
+
+        return call
+
+    owner, name, at = {
+        "play": (warm, "prepare", 1),
+        "imitate": (warm._Imitation, "_measure", 5),
+        "update": (online.Loop, "_learn", 2),
+    }[where]
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, dying(getattr(owner, name), at))
+        with pytest.raises(Killed):
+            trained(parts, settings)
+    trained(parts, settings)
+    assert equal(weights(parts), weights(whole))
+    assert lines(parts) == lines(whole)
+
+
+def test_nothing_solved_is_said_before_anything_is_trained(tmp_path: Path) -> None:
+    tasks = online_world.write_tasks(tmp_path / "tasks.jsonl", flat=True)
+    with pytest.raises(RoleAgentError, match="solved none of 6 training tasks in 16 tries"):
+        train_online(recipe(tmp_path), str(tasks), tmp_path / "run")
+
+
+def test_the_sealed_set_has_a_row_of_its_own_for_the_start(tmp_path: Path) -> None:
+    told = trained(tmp_path, recipe(tmp_path, updates=1), sealed=True)
+    assert list(told["sealed"]["systems"]) == ["base", "start", "adapter"]
+    assert [(p["first"], p["second"]) for p in told["sealed"]["pairs"]] == [
+        ("base", "start"), ("base", "adapter"), ("start", "adapter")
+    ]  # fmt: skip
+    assert told["sealed"]["systems"]["start"]["solved"] == 1.0 > told["sealed"]["systems"]["base"]["solved"]
