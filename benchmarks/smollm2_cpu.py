@@ -28,7 +28,8 @@ def started(seed: int, plan: argparse.Namespace) -> subprocess.Popen[bytes]:
     """One training in a process of its own; its words go to DIR/SEED.log."""
     command = [
         sys.executable, "-m", "roleagent_lite.cli.main", "distill", "--online", "--sealed",
-        "--seed", str(seed), "--recipe", plan.recipe, "--tasks", plan.tasks, "--out", str(plan.out / str(seed)),
+        "--seed", str(seed), "--recipe", plan.recipe, "--tasks", plan.tasks,
+        "--out", str(plan.out / str(seed)),
     ]  # fmt: skip
     threads = {"OMP_NUM_THREADS": "1"} if plan.together else {}
     log = (plan.out / f"{seed}.log").open("ab")
