@@ -153,10 +153,11 @@ def again(
     source = find_run(given["replay"], runs)
     vet(source, flags, given["trust"])
     with Run.open(source) as run:
-        if job_of(run) != "eval":
-            raise ConfigError(
-                f"run '{source.name}' is another job: roleagent-lite evolve --replay {source.name}"
+        if (job := job_of(run)) != "eval":
+            line = (
+                f"roleagent-lite evolve --replay {source.name}" if job == "evolve" else "it is not replayed"
             )
+            raise ConfigError(f"run '{source.name}' is another job: {line}")
         known = list(splits_of(run).items())
     path = runs / (name or next_name(f"{source.name}-replay", runs))
     settings = replayed(source, path)

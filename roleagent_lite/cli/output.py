@@ -81,7 +81,9 @@ def find_run(name: str, root: Path) -> Path:
 
 
 def resuming(job: str, path: Path) -> str:
-    """The command line that goes on with the run at `path`."""
+    """The command line that goes on with the run at `path`, or words on it for one that has many flags."""
+    if job == "cells":
+        return "give the `roleagent-lite distill RUN --cells` line that began it once more"
     words = ["roleagent-lite", job, "--resume", "--run", path.name]
     if path.parent != Path("runs"):
         words += ["--runs", str(path.parent)]

@@ -96,6 +96,14 @@ def test_a_cap_says_how_to_go_on(here: Path, inside: Inside, fake: FakeServer) -
     assert done.returncode == 3 and "the same command goes on, with a higher one" in done.stderr
     partial = (here / "runs/source-cells/cells.md").read_text(encoding="utf-8")
     assert "(partial)" in partial and "Not finished: " in partial
+    listed = inside("runs")
+    assert (
+        "to go on with an interrupted run: give the `roleagent-lite distill RUN --cells` line"
+        in listed.stdout
+    )
+    clear_last(inside("eval", "--resume", "--run", "source-cells"), 2, "is another job: give the")
+    clear_last(inside("eval", "--replay", "source-cells", "--trust"), 2, "is another job: it is not replayed")
+    clear_last(inside("eval", "--resume"), 2, "no interrupted eval in runs/")
     done = inside(*words(fake, "--max-calls", "500"))
     assert done.returncode == 0, done.stderr
     assert "(partial)" not in (here / "runs/source-cells/cells.md").read_text(encoding="utf-8")

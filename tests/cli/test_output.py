@@ -42,6 +42,12 @@ def test_the_way_on_can_be_pasted() -> None:
     )
 
 
+def test_four_cells_go_on_with_the_line_that_began_them() -> None:
+    assert output.resuming("cells", Path("runs/a")).startswith(
+        "give the `roleagent-lite distill RUN --cells`"
+    )
+
+
 def test_table_is_aligned_and_a_cell_is_one_line() -> None:
     assert output.table(["a", "b"], [["long one", "x\ny"], ["s", ""]]) == "a         b\nlong one  x y\ns"
 
