@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
@@ -173,23 +173,49 @@ def read_rows(path: Path) -> list[tuple[int, Any]]:
     return rows
 
 
-def load_tasks(name: str | Path, split: Split | None = None) -> list[Task]:
+Check = Callable[[Task], None]
+
+
+def load_tasks(name: str | Path, split: Split | None = None, *, check: Check | None = None) -> list[Task]:
     """All tasks of a JSONL file or of a shipped set, in file order, or those of one split.
 
-    Missing ids become content hashes. Raises ConfigError that lists every bad line with its number, the
-    keys needed and the keys found; duplicate ids are refused with both lines named.
+    Missing ids become content hashes. check: raises ConfigError for a task that its world cannot play. Raises
+    ConfigError that lists every bad line with its number, the keys needed and the keys found; duplicate ids
+    are refused with both lines named.
     """
     path = find("tasks", str(name), ".jsonl")
     rows, bad, hint = _read(path)
-    bad |= {n: p for n, row in rows if (p := _problem(row))}
-    if bad:
-        raise _refusal(path, bad, hint)
-    tasks: list[Task] = []
-    seen: dict[str, int] = {}
+    tasks = tasks_in(path, rows, bad, hint=hint, check=check)
+    return [t for t in tasks if split is None or t.split == split]
+
+
+def tasks_in(
+    path: Path,
+    rows: Sequence[tuple[int, Any]],
+    bad: Mapping[int, str] | None = None,
+    *,
+    hint: str = "",
+    check: Check | None = None,
+) -> list[Task]:
+    """The tasks of a file's rows, each with its line; `bad`: lines that are wrong already."""
+    wrong = {**(bad or {}), **{n: p for n, row in rows if (p := _problem(row))}}
+    tasks = []
     for number, row in rows:
+        if number in wrong:
+            continue
         given = row.get("id")
-        unnamed = given is None or given == ""
-        row_id = content_id(row) if unnamed else str(given)
+        task = Task(**{**row, "id": content_id(row) if given is None or given == "" else str(given)})
+        try:
+            if check is not None:
+                check(task)
+        except ConfigError as error:
+            wrong[number] = str(error)
+        tasks.append(task)
+    if wrong:
+        raise _refusal(path, wrong, hint)
+    seen: dict[str, int] = {}
+    for (number, row), task in zip(rows, tasks, strict=True):
+        unnamed, row_id = row.get("id") in (None, ""), task.id
         if row_id in seen:
             advice = (
                 "they are the same task: remove one, or give them ids"
@@ -200,12 +226,11 @@ def load_tasks(name: str | Path, split: Split | None = None) -> list[Task]:
                 f"task file {path}: lines {seen[row_id]} and {number} have the same id '{row_id}'; {advice}"
             )
         seen[row_id] = number
-        tasks.append(Task(**{**row, "id": row_id}))
     if not tasks:
         raise ConfigError(
             f"task file {path} holds no tasks; each line is an object with at least env and goal"
         )
-    return [t for t in tasks if split is None or t.split == split]
+    return tasks
 
 
 def file_hash(name: str | Path) -> str:

@@ -152,6 +152,22 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 # --- ids ----------------------------------------------------------------------------------------------
 
 
+def test_tsk_03_what_a_world_refuses_stands_with_its_line_too(tmp_path: Path) -> None:
+    def check(task: Task) -> None:
+        if task.params.get("n") == 3:
+            raise ConfigError(f"params.n of {task.goal} is 3")
+
+    file = tmp_path / "t.jsonl"
+    lines = ['{"env": "e", "goal": "a"}', "", '{"env": "e", "goal": "b", "params": {"n": 3}}', "[]"]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_tasks(file, check=check)
+    said = str(caught.value).splitlines()
+    assert said[1:] == ["  line 3: params.n of b is 3", "  line 4: " + said[2].partition(": ")[2]]
+    file.write_text("\n".join(lines[:3]), encoding="utf-8")
+    assert [task.goal for task in load_tasks(file)] == ["a", "b"]
+
+
 def test_tsk_05_an_id_given_twice_is_refused_with_both_lines(tmp_path: Path) -> None:
     file = written(
         tmp_path, rows({**ROW, "id": "t1"}, ROW, {**ROW, "id": "t2"}, {"env": "toy", "goal": "x", "id": "t1"})

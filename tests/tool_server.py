@@ -11,7 +11,7 @@ PHONES = {"Ada": "17", "Bob": "23"}
 
 
 def build() -> Any:
-    server = MCPServer("book")
+    server = MCPServer("book", log_level="CRITICAL")
     phones = dict(PHONES)
 
     @server.tool()

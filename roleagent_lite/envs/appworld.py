@@ -102,6 +102,11 @@ def servers(name: str) -> list[Server]:
         return [_servers.setdefault(url, Server(url)) for url in urls]
 
 
+def id_of(task: Task) -> str:
+    """AppWorld's own id of a task. Raises ConfigError."""
+    return params.text(task, "task_id")
+
+
 def ready(name: str) -> None:
     """Raises EnvironmentFault where no server listens at an address on this computer."""
     for server in servers(name):
@@ -139,7 +144,7 @@ class AppWorld:
     """An Environment: one task, on the least busy of its servers."""
 
     def __init__(self, name: str, task: Task) -> None:
-        self._id = params.text(task, "task_id")
+        self._id = id_of(task)
         self._codes: list[str] = []
         self._done, self._score, self._left = False, 0.0, False
         known = servers(name)

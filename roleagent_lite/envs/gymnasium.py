@@ -37,12 +37,18 @@ def _gymnasium() -> Any:
     return gymnasium
 
 
-def _make(name: str, task: Task) -> Any:
-    gymnasium = _gymnasium()
-    id = name.removeprefix(PREFIX)
+def made_with(task: Task) -> Mapping[str, Any]:
+    """What `params.kwargs` gives to `gymnasium.make`. Raises ConfigError."""
     kwargs = task.params.get("kwargs") or {}
     if not isinstance(kwargs, Mapping):
         raise ConfigError(f"task {task.id}: params.kwargs must be an object, found {kwargs!r:.80}")
+    return kwargs
+
+
+def _make(name: str, task: Task) -> Any:
+    gymnasium = _gymnasium()
+    id = name.removeprefix(PREFIX)
+    kwargs = made_with(task)
     try:
         known = gymnasium.spec(id)
         modes = _modes(known)

@@ -83,6 +83,12 @@ def ready(name: str) -> str:
     return where
 
 
+def texts_of(task: Task) -> tuple[list[str] | None, ...]:
+    """A task's answers, calls, begin and tools. Raises ConfigError."""
+    answers, calls, begin, tools = (params.texts(task, key) for key in ("answers", "calls", "begin", "tools"))
+    return answers, calls, begin, tools
+
+
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else 20."""
     return params.whole(task, "max_steps", STEPS, least=1)
@@ -191,9 +197,8 @@ class Tools:
     """An Environment: one session, one answer; a plan where the task gives `calls`."""
 
     def __init__(self, name: str, task: Task) -> None:
-        self._golden = params.texts(task, "answers") or []
-        self._plan = params.texts(task, "calls")
-        begin, shown = params.texts(task, "begin") or [], params.texts(task, "tools")
+        golden, self._plan, begin, shown = texts_of(task)
+        self._golden = golden or []
         self._session = Session(name)
         try:
             known = {tool.name: tool for tool in self._session.tools}
@@ -203,7 +208,7 @@ class Tools:
                     f"task {task.id}: {name} has no tool {lacking[0]}; it has {', '.join(known)}"
                 )
             self._tools = known
-            for action in begin:
+            for action in begin or ():
                 text, valid = self._called(action)
                 if not valid:
                     raise ConfigError(f"task {task.id}: params.begin: {text}")

@@ -8,7 +8,7 @@ task file gives with the name filled in, else tasks that differ by seed alone. L
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -18,7 +18,7 @@ from roleagent_lite.envs import registry
 from roleagent_lite.envs.mcp import allow
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.memory import parquet_rows
-from roleagent_lite.tasksets import read_rows
+from roleagent_lite.tasksets import read_rows, tasks_in
 from roleagent_lite.types import Split
 
 SEEDS: Mapping[str, range] = {"train": range(40), "dev": range(1000, 1012), "test": range(2000, 2024)}
@@ -26,7 +26,7 @@ GOAL = "Reach the goal of this environment."
 _SPLITS = get_args(Split)
 
 
-def _row(name: str, given: Any, number: int) -> dict[str, Any]:
+def _row(name: str, given: Any, what: str) -> dict[str, Any]:
     """One task as a row: a mapping, a Task, or its goal alone; what the environment reads as one."""
     if is_dataclass(given) and not isinstance(given, type):
         given = asdict(given)
@@ -34,8 +34,8 @@ def _row(name: str, given: Any, number: int) -> dict[str, Any]:
         given = {"goal": given}
     if not isinstance(given, Mapping):
         raise ConfigError(
-            f"environment {name}: entry {number} of tasks() is {type(given).__name__}; expected an object "
-            "with goal (and seed, params, split), a Task, or the goal alone"
+            f"{what} is {type(given).__name__}; expected an object with goal (and seed, params, split), a "
+            "Task, or the goal alone"
         )
     read = registry.spec(name).row
     return {**(read(given) if read is not None else given), "env": name}
@@ -66,10 +66,21 @@ def by_seed(name: str, goal: str) -> list[dict[str, Any]]:
     ]
 
 
-def _rows_in(file: str) -> list[Any]:
-    if file.endswith(".parquet"):
-        return list(parquet_rows(Path(file)))
-    return [row for _, row in read_rows(find("tasks", file, ".jsonl"))]
+def _rows_in(name: str, file: str) -> list[dict[str, Any]]:
+    """Rows of a user's file, with `name` as their environment. Raises ConfigError with the file's own lines,
+    for nobody else sees them: what is written for the run has no blank ones."""
+    parquet = file.endswith(".parquet")
+    path = Path(file) if parquet else find("tasks", file, ".jsonl")
+    given: Iterable[tuple[int, Any]] = enumerate(parquet_rows(path), 1) if parquet else read_rows(path)
+    rows: list[tuple[int, Any]] = []
+    bad: dict[int, str] = {}
+    for number, one in given:
+        try:
+            rows.append((number, _row(name, one, "it")))
+        except ConfigError as error:
+            bad[number] = str(error)
+    tasks_in(path, rows, bad, check=registry.check)
+    return [row for _, row in rows]
 
 
 def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
@@ -81,9 +92,10 @@ def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
     """
     allow(name)  # the user named it
     found = registry.spec(name)
+    given: Sequence[Any]
     if file is not None:
-        given: Sequence[Any] = _rows_in(file)
-    elif found.tasks is not None:
+        return deal(_rows_in(name, file))
+    if found.tasks is not None:
         given = list(found.tasks())
         if not given:
             raise ConfigError(f"environment {name}: tasks() gives none")
@@ -96,7 +108,8 @@ def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
         )
     else:
         return by_seed(name, found.goal or GOAL)
-    return deal([_row(name, row, number) for number, row in enumerate(given, 1)])
+    what = f"environment {name}: entry"
+    return deal([_row(name, row, f"{what} {number} of tasks()") for number, row in enumerate(given, 1)])
 
 
 def write_tasks(name: str, target: Path, file: str | None = None) -> Path:

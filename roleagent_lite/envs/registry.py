@@ -6,6 +6,7 @@ an environment does and how a foreign one's answers are read (adapt.py).
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from roleagent_lite.envs.adapt import adapt
-from roleagent_lite.errors import ConfigError, nearest
+from roleagent_lite.errors import ConfigError, MissingExtra, nearest
 from roleagent_lite.types import Environment, Task
 
 GROUP = "roleagent_lite.environments"
@@ -37,7 +38,8 @@ class EnvSpec:
     nothing can be played without one; row: makes a task row of a foreign one (a question, say); goal: what
     its tasks are about, where they differ by seed alone; blocking: whether a step may take so long (a
     process, a network) that it has to run in a thread; ready: raises in words what is to be installed,
-    fetched or started before an episode can begin.
+    fetched or started before an episode can begin; check: raises ConfigError for a task whose params it
+    cannot play, without making an episode.
     """
 
     name: str
@@ -55,13 +57,15 @@ class EnvSpec:
     task_set: str = ""
     wants: str = ""
     ready: Callable[[], object] | None = None
+    check: Callable[[Task], object] | None = None
 
 
 def _household() -> EnvSpec:
     from roleagent_lite.envs.household import env
 
     return EnvSpec(
-        "household", env.Household, env.limit, 2, env.VOCABULARY, True, True, task_set="household-easy"
+        "household", env.Household, env.limit, 2, env.VOCABULARY, True, True, task_set="household-easy",
+        check=env.check,
     )  # fmt: skip
 
 
@@ -70,7 +74,7 @@ def _alfworld() -> EnvSpec:
 
     return EnvSpec(
         "household:alfworld", original.Original, env.limit, 2, env.VOCABULARY, True,
-        task_set="household-easy", ready=original.logic_texts,
+        task_set="household-easy", ready=original.logic_texts, check=env.check,
     )  # fmt: skip
 
 
@@ -78,7 +82,8 @@ def _gym(name: str) -> EnvSpec:
     from roleagent_lite.envs import gymnasium as gym
 
     return EnvSpec(
-        name, partial(gym.Gym, name), partial(gym.limit, name), ready=partial(gym.known, name)
+        name, partial(gym.Gym, name), partial(gym.limit, name), ready=partial(gym.known, name),
+        check=gym.made_with,
     )  # fmt: skip
 
 
@@ -89,7 +94,7 @@ def _webshop(name: str = "webshop") -> EnvSpec:
     return EnvSpec(
         name, partial(env.WebShop, name), env.limit, 2, env.VOCABULARY, True, True,
         tasks=partial(env.sessions, name) if own else None, task_set="" if own else "webshop",
-        ready=partial(env.files_of, name) if own else None,
+        ready=partial(env.files_of, name) if own else None, check=env.check,
     )  # fmt: skip
 
 
@@ -99,7 +104,7 @@ def _search(name: str = "search") -> EnvSpec:
     return EnvSpec(
         name, partial(env.Search, name), env.limit, 4, env.VOCABULARY, True, True, row=env.row,
         blocking="//" in name, task_set="search" if name == "search" else "", wants=env.WANTS,
-        ready=partial(env.ready, name),
+        ready=partial(env.ready, name), check=env.asked,
     )  # fmt: skip
 
 
@@ -108,7 +113,7 @@ def _tools() -> EnvSpec:
 
     return EnvSpec(
         "tools", env.Tools, env.limit, env.HISTORY, env.VOCABULARY, True, True, tasks=taskset.rows,
-        ready=apis.ready,
+        ready=apis.ready, check=env.entry_of,
     )  # fmt: skip
 
 
@@ -117,7 +122,7 @@ def _shell() -> EnvSpec:
 
     return EnvSpec(
         "shell", env.Shell, env.limit, 4, env.VOCABULARY, True, True, goal=env.GOAL, blocking=True,
-        task_set="shell", ready=sandbox.bashkit,
+        task_set="shell", ready=sandbox.bashkit, check=env.fault_of,
     )  # fmt: skip
 
 
@@ -127,7 +132,7 @@ def _scienceworld() -> EnvSpec:
 
     return EnvSpec(
         "scienceworld", sw.ScienceWorld, sw.limit, 2, sw.VOCABULARY, True, blocking=True,
-        task_set="scienceworld", ready=partial(jvm.ready, sw.ENGINE),
+        task_set="scienceworld", ready=partial(jvm.ready, sw.ENGINE), check=sw.check,
     )  # fmt: skip
 
 
@@ -137,7 +142,7 @@ def _textworld_express() -> EnvSpec:
 
     return EnvSpec(
         "textworld-express", twx.TextWorldExpress, twx.limit, 2, twx.VOCABULARY, True, blocking=True,
-        task_set="textworld-express", ready=partial(jvm.ready, twx.ENGINE),
+        task_set="textworld-express", ready=partial(jvm.ready, twx.ENGINE), check=twx.check,
     )  # fmt: skip
 
 
@@ -146,7 +151,7 @@ def _mcp(name: str) -> EnvSpec:
 
     return EnvSpec(
         name, partial(mcp.Tools, name), mcp.limit, 4, mcp.VOCABULARY, blocking=True, wants=mcp.WANTS,
-        ready=partial(mcp.ready, name),
+        ready=partial(mcp.ready, name), check=mcp.texts_of,
     )  # fmt: skip
 
 
@@ -165,6 +170,7 @@ def _appworld(name: str = "appworld") -> EnvSpec:
     return EnvSpec(
         name, partial(appworld.AppWorld, name), appworld.limit, 4, appworld.VOCABULARY, blocking=True,
         row=partial(appworld.row, name), wants=appworld.WANTS, ready=partial(appworld.ready, name),
+        check=appworld.id_of,
     )  # fmt: skip
 
 
@@ -294,6 +300,18 @@ def spec(name: str) -> EnvSpec:
         )
     _registered[name] = found
     return found
+
+
+def check(task: Task) -> None:
+    """Raises ConfigError where one of our worlds cannot play `task` by its params or step limit. Of a user's
+    own world nothing is asked, for that would import it; nor where a package is missing (see `ready`)."""
+    if task.env not in _OWN and not any(task.env.startswith(prefix) for prefix in _FAMILIES):
+        return
+    found = spec(task.env)
+    if found.check is not None:
+        with contextlib.suppress(MissingExtra):
+            found.check(task)
+            found.max_steps(task)
 
 
 def ready(tasks: Iterable[Task]) -> None:

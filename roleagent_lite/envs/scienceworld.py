@@ -169,6 +169,12 @@ def _named(task: Task) -> tuple[str, int, tuple[str, ...]]:
     return name, variation, given
 
 
+def check(task: Task) -> None:
+    """Raises ConfigError for params that name no task of the package; starts nothing."""
+    _named(task)
+    params.flag(task, "list_actions")
+
+
 @lru_cache(maxsize=512)
 def _gold(name: str, variation: int, simplifications: tuple[str, ...], seed: int) -> tuple[str, ...]:
     world = World(name, variation, simplifications, seed, True)

@@ -46,6 +46,12 @@ VOCABULARY = (
 )
 _SEEN_ROOM = re.compile(r"[Tt]o the (North|South|East|West) you see the ([^.\n]+)\.")
 _DOOR = re.compile(r"(?:open|close) door to (\w+)")
+# The package's players that draw, from chance that it seeds by the clock: they get the task's seed from us.
+_CHANCE = {
+    "coin": "textworldexpress.goldagent.CoinGoldAgent",
+    "twc": "textworldexpress.goldagent.TWCGoldAgent",
+}
+_DRAWS = 50  # of about two games in fifty it needs a second one
 _TOLD = (
     "isOpen",
     "isCut",
@@ -99,12 +105,18 @@ def _turn_of(game: str, who: object) -> Iterator[bool]:
         yield disturbed
 
 
-def _begun(task: Task, gold: bool) -> tuple[Simulator, dict[str, Any]]:
-    """A simulator at the beginning of the task, with what it says. Raises ConfigError, EnvironmentFault."""
+def check(task: Task) -> tuple[str, str, str]:
+    """Game, options and fold of a task. Raises ConfigError; starts nothing."""
     game, options = params.choice(task, "game", GAMES), _options(task)
     fold = params.choice(task, "fold", FOLDS, task.split)
     if not 0 <= task.seed < 2**31:
         raise ConfigError(f"task {task.id}: the seed of a game lies within 0 and 2^31, found {task.seed}")
+    return game, options, fold
+
+
+def _begun(task: Task, gold: bool) -> tuple[Simulator, dict[str, Any]]:
+    """A simulator at the beginning of the task, with what it says. Raises ConfigError, EnvironmentFault."""
+    game, options, fold = check(task)
     simulator = Simulator(ENGINE)
     wrong = simulator.call("load", game, options)
     if wrong:
@@ -115,12 +127,26 @@ def _begun(task: Task, gold: bool) -> tuple[Simulator, dict[str, Any]]:
 
 @lru_cache(maxsize=512)
 def _gold(game: str, options: tuple[tuple[str, int], ...], fold: str, seed: int) -> tuple[str, ...]:
-    """A gold path, asked for once a process: that of `coin` is another one each time."""
+    """A gold path, asked for once a process."""
     task = Task("gold", "textworld-express", "", seed, {"game": game, "options": dict(options), "fold": fold})
+    if game in _CHANCE:
+        return next((plan for draw in range(_DRAWS) if (plan := _drawn(task, game, draw))), ())
     with _turn_of(game, None):
         simulator, _ = _begun(task, True)
     try:
         return tuple(simulator.texts("getGoldActionSequence"))
+    finally:
+        simulator.close()
+
+
+def _drawn(task: Task, game: str, draw: int) -> tuple[str, ...]:
+    """What the package's own player does with this luck; nothing where it does not arrive."""
+    simulator, _ = _begun(task, False)
+    try:
+        chance = simulator.keep(simulator.named("scala.util.Random")(task.seed + draw))
+        player = simulator.keep(simulator.named(_CHANCE[game])(simulator.keep(simulator.call("game"))))
+        found = simulator.keep(simulator.of(player, "mkGoldPath", chance))
+        return tuple(simulator.of(found, "_2")) if simulator.of(found, "_1") else ()
     finally:
         simulator.close()
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from roleagent_lite.config import parse_toml, read_bounded
 from roleagent_lite.content import find
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.tasksets import choose, file_hash, load_tasks
 from roleagent_lite.types import Split, Task, TaskBudget
@@ -234,7 +235,7 @@ def tasks_of(suite: Suite) -> tuple[Suite, tuple[Assigned, ...]]:
                 f"with (hash {source.hash} then, {now} now); results would not compare. Use the old file, or "
                 "put the new hash into a suite of another name"
             )
-        tasks = choose(load_tasks(source.tasks, source.split), source.limit)
+        tasks = choose(load_tasks(source.tasks, source.split, check=registry.check), source.limit)
         if not tasks:
             raise ConfigError(
                 f"suite '{suite.name}': task set '{source.tasks}' has no tasks of split '{source.split}'"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.tasksets import choose, content_id, file_hash, load_tasks, split_of
 from roleagent_lite.types import Split, Task
@@ -50,7 +51,7 @@ def task_sets(name: str, *, dev: int, test: int) -> TaskSets:
 
     Raises ConfigError for a file that cannot be used, an empty split, or a task in two splits.
     """
-    tasks = load_tasks(name)
+    tasks = load_tasks(name, check=registry.check)
     check_disjoint(tasks)
     for split in ("train", "dev", "test"):
         if not any(task.split == split for task in tasks):
@@ -67,7 +68,7 @@ def task_sets(name: str, *, dev: int, test: int) -> TaskSets:
 
 def one_split(name: str, split: Split, limit: int | None = None) -> TaskSets:
     """The tasks of one split only, at most `limit`. Raises ConfigError where there are none."""
-    tasks = choose(load_tasks(name, split), limit)
+    tasks = choose(load_tasks(name, split, check=registry.check), limit)
     if not tasks:
         raise ConfigError(f"task file '{name}' has no tasks of split '{split}'")
     none: tuple[Task, ...] = ()

@@ -83,6 +83,23 @@ def test_a_file_gets_the_environments_name(tmp_path: Path) -> None:
         own.rows_of("own-file", str(file))
 
 
+def test_what_is_wrong_in_a_file_is_told_with_its_own_name_and_lines(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    file.write_text(
+        '\ufeff{"goal": "a"}\n\n3\n{"gaol": "b"}\n\n{"goal": "c", "seed": "1"}\n', encoding="utf-8"
+    )
+    with pytest.raises(ConfigError) as caught:
+        own.rows_of(known("own-lines"), str(file))
+    said = str(caught.value).splitlines()
+    assert said[0].startswith(f"task file {file} cannot be used")
+    assert said[1].startswith("  line 3: it is int; expected an object with goal")
+    assert said[2].startswith("  line 4: needs goal; has gaol, env")
+    assert said[3].startswith("  line 6: seed must be a whole number, found")
+    file.write_text('{"goal": "a"}\n\n{"goal": "a"}\n{"goal": "b"}\n')
+    with pytest.raises(ConfigError, match=r"mine\.jsonl: lines 1 and 3 have the same id"):
+        own.rows_of("own-lines", str(file))
+
+
 def test_the_file_is_written_once(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "t.jsonl"
     own.write_tasks(known("own-once"), target)

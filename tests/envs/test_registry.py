@@ -185,6 +185,17 @@ def test_each_world_is_asked_once_whether_it_is_ready(folder: Path) -> None:
         registry.ready([*tasks, Task("t", "nowhere", "g")])
 
 
+def test_tasks_are_checked_by_our_worlds_alone(folder: Path) -> None:
+    registry.check(load_tasks("household-easy")[0])
+    with pytest.raises(ConfigError, match=r"params\.type is 'nope'"):
+        registry.check(Task("t", "shell", "g", params={"type": "nope"}))
+    with pytest.raises(ConfigError, match=r"params\.max_steps"):
+        registry.check(Task("t", "shell", "g", params={"max_steps": 0}))
+    for name in ("toy_broken:Toy", "nowhere"):  # told later: nothing of a stranger's is imported for this
+        registry.check(Task("t", name, "g"))
+    assert "toy_broken" not in sys.modules
+
+
 def test_our_names_are_taken(folder: Path) -> None:
     with pytest.raises(ConfigError, match="'household' is taken"):
         register(EnvSpec("household", Household, lambda task: 1))

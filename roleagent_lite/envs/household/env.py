@@ -37,16 +37,27 @@ def _load(path: str, changed: int) -> Game:
 
 def game_of(task: Task) -> Game:
     """The game a task names. Raises ConfigError."""
+    file = _file(task)
+    return game_from_row(task.goal, task.params) if file is None else _load(*file)
+
+
+def _file(task: Task) -> tuple[str, int] | None:
+    """Path of the game file that a task names, and when it was changed; None for a row of ours."""
     path = task.params.get("game")
     if path is None:
-        return game_from_row(task.goal, task.params)
+        return None
     if not isinstance(path, str):
         raise ConfigError(f"task {task.id}: params.game must be a path, found {type(path).__name__}")
     try:
-        changed = Path(path).stat().st_mtime_ns
+        return path, Path(path).stat().st_mtime_ns
     except (OSError, ValueError) as error:
         raise ConfigError(f"task {task.id}: cannot read the game file {path}: {error}") from None
-    return _load(path, changed)
+
+
+def check(task: Task) -> None:
+    """Raises ConfigError for a row that is no game, or a game file that is not there; reads no file."""
+    if _file(task) is None:
+        game_from_row(task.goal, task.params)
 
 
 def limit(task: Task) -> int:

@@ -83,6 +83,15 @@ def _named(task: Task, key: str, known: Sequence[str]) -> str:
     return str(value)
 
 
+def asked(task: Task) -> tuple[tuple[str, ...], str, str, int, str]:
+    """Golden answers, metric, dialect, passages a search and retrieval of a task. Raises ConfigError."""
+    top_k = task.params.get("top_k", TOP_K)
+    if type(top_k) is not int or top_k < 1:
+        raise ConfigError(f"task {task.id}: params.top_k must be a positive whole number")
+    metric, speech = _named(task, "metric", list(METRICS)), _named(task, "dialect", list(DIALECTS))
+    return _golden(task), metric, speech, top_k, _named(task, "retrieval", HOW)
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """An episode so far: the text shown, ids of passages seen, in order, and the answer given."""
@@ -97,13 +106,8 @@ class Search:
     """An Environment with `facts`, `snapshot`, `restore`, and a plan where a task says what to search for."""
 
     def __init__(self, name: str, task: Task) -> None:
-        self._golden = _golden(task)
-        self._right = METRICS[_named(task, "metric", list(METRICS))]
-        self._dialect = dialect(_named(task, "dialect", list(DIALECTS)))
-        self._top_k = task.params.get("top_k", TOP_K)
-        if not isinstance(self._top_k, int) or isinstance(self._top_k, bool) or self._top_k < 1:
-            raise ConfigError(f"task {task.id}: params.top_k must be a positive whole number")
-        how = _named(task, "retrieval", HOW)
+        self._golden, metric, speech, self._top_k, how = asked(task)
+        self._right, self._dialect = METRICS[metric], dialect(speech)
         self._retriever = retriever(name, how, str(task.params.get("embedder", "auto")))
         self._searches = task.params.get("searches")
         self._state = State(f"Question: {task.goal}")

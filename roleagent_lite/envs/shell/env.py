@@ -70,6 +70,12 @@ def _chosen(task: Task, key: str, known: Mapping[str, object], default: str) -> 
     return value
 
 
+def fault_of(task: Task) -> tuple[str, str]:
+    """Family and difficulty of a task. Raises ConfigError."""
+    family = _chosen(task, "type", faults.FAMILIES, drawn_family(task.seed))
+    return family, _chosen(task, "difficulty", herrings.COUNT, "medium")
+
+
 def ticket(seed: int, difficulty: str) -> str:
     """What whoever is on duty is told: which service answers badly, not why."""
     return _ticket(world.draw(seed), difficulty)
@@ -122,8 +128,7 @@ class Shell:
     """An Environment with `facts`, `snapshot`, `restore` and a plan (`walkthrough`)."""
 
     def __init__(self, task: Task) -> None:
-        family = _chosen(task, "type", faults.FAMILIES, drawn_family(task.seed))
-        difficulty = _chosen(task, "difficulty", herrings.COUNT, "medium")
+        family, difficulty = fault_of(task)
         drawn = world.draw(task.seed)
         self._sandbox = Sandbox(drawn.machine, drawn.files, drawn.modes)
         files = self._sandbox.files

@@ -40,6 +40,14 @@ def limit(task: Task) -> int:
     return STEPS
 
 
+def entry_of(task: Task) -> data.Entry:
+    """The entry that a task names. Raises ConfigError, MissingExtra."""
+    id = task.params.get("entry")
+    if not isinstance(id, str):
+        raise ConfigError(f"task {task.id}: params.entry must be the id of a BFCL entry, found {id!r:.60}")
+    return data.entry(id)
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """An episode so far: turns passed, the API's objects, all answers, what is shown, how it ended."""
@@ -60,12 +68,7 @@ class Tools:
     """
 
     def __init__(self, task: Task) -> None:
-        id = task.params.get("entry")
-        if not isinstance(id, str):
-            raise ConfigError(
-                f"task {task.id}: params.entry must be the id of a BFCL entry, found {id!r:.60}"
-            )
-        self._entry = data.entry(id)
+        self._entry = entry_of(task)
         self._functions = data.functions(self._entry.classes)
         self._turns = truth.turns(self._entry)
         self._checked = [bool(turn.answers) for turn in self._turns]

@@ -133,6 +133,27 @@ def _checked(task: Task, key: str, default: Any, kind: type, allowed: tuple[Any,
     return value
 
 
+def check(task: Task) -> None:
+    """Raises ConfigError for params that no visit can be made of; reads no catalogue."""
+    _settings(task)
+    given, session = task.params.get("goal"), task.params.get("session")
+    if isinstance(given, Mapping):
+        goal_from(given)
+    elif type(session) is not int or session < 0:
+        raise ConfigError(
+            f"task {task.id}: params needs goal (an object) or session (a number from 0 on), found "
+            f"{', '.join(task.params) or 'neither'}"
+        )
+
+
+def _settings(task: Task) -> tuple[int, str, str, bool]:
+    """price_seed, mode, nouns and show_attributes of a task."""
+    return (
+        _checked(task, "price_seed", 0, int), _checked(task, "mode", "text", str, MODES),
+        _checked(task, "nouns", "rule", str), _checked(task, "show_attributes", False, bool),
+    )  # fmt: skip
+
+
 class WebShop:
     """An Environment with `facts`, `snapshot`, `restore` and a plan (`walkthrough`).
 
@@ -140,16 +161,9 @@ class WebShop:
     """
 
     def __init__(self, name: str, task: Task) -> None:
-        goods = catalogue(name, _checked(task, "price_seed", 0, int))
-        mode = _checked(task, "mode", "text", str, MODES)
-        tag = tagger(_checked(task, "nouns", "rule", str))
-        shop = Shop(
-            goods.products,
-            goods.prices,
-            goods.index.search,
-            tag,
-            _checked(task, "show_attributes", False, bool),
-        )
+        seed, mode, nouns, attributes = _settings(task)
+        goods = catalogue(name, seed)
+        shop = Shop(goods.products, goods.prices, goods.index.search, tagger(nouns), attributes)
         self._visit = Visit(shop, _goal(task, goods))
         self._rich = mode == "text_rich"
 

@@ -10,7 +10,6 @@ import pytest
 
 from roleagent_lite.envs.household.env import Household, alfworld_tasks, game_of, limit
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.tasksets import load_tasks
 from roleagent_lite.types import Environment, Task
 from tests.envs.household.rooms import game_data, kitchen, recorded
 
@@ -191,19 +190,3 @@ def test_a_broken_record_is_named(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(ConfigError, match=r"traj_data\.json is not a JSON file"):
         alfworld_tasks(tmp_path, "train")
-
-
-def test_interleaved_tasks_equal_solo_ones() -> None:
-    tasks = load_tasks("household-easy", "dev")[:8]
-    solo = []
-    for task in tasks:
-        env = Household(task)
-        solo.append([env.step(c).observation for c in env.walkthrough()])
-    envs = [Household(task) for task in tasks]
-    plans = [env.walkthrough() for env in envs]
-    mixed: list[list[object]] = [[] for _ in tasks]
-    for index in range(max(map(len, plans))):
-        for env, plan, seen in zip(envs, plans, mixed, strict=True):
-            if index < len(plan):
-                seen.append(env.step(plan[index]).observation)
-    assert mixed == solo

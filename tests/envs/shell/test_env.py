@@ -238,21 +238,6 @@ def test_another_process_gives_the_same_episode() -> None:
     assert len(runs) == 1 and len(runs.pop().split()) == 2
 
 
-def test_a_hundred_episodes_interleaved_are_those_played_one_by_one() -> None:
-    tasks = [TASKS[n * 2 % len(TASKS)] for n in range(100)]
-    scripts = []
-    for number, task in enumerate(tasks):
-        rng = random.Random(number)
-        scripts.append([*rng.sample(LOOKING[:-2], 3), *Shell(task).walkthrough()])
-    alone = [play(Shell(task), script) for task, script in zip(tasks, scripts, strict=True)]
-    envs = [Shell(task) for task in tasks]
-    mixed: list[list[Any]] = [[] for _ in tasks]
-    for turn in range(max(map(len, scripts))):
-        for number, env in enumerate(envs):
-            mixed[number] += play(env, scripts[number][turn : turn + 1])
-    assert mixed == alone
-
-
 def test_chance_is_far_from_full_marks() -> None:
     rng, scores = random.Random(0), []
     for task in TASKS[::8]:

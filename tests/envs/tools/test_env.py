@@ -213,23 +213,6 @@ def _trace(id: str, seed: int) -> list[Any]:
 
 
 @needs_bfcl
-def test_a_hundred_episodes_interleaved_are_as_one_by_one() -> None:
-    ids = random.Random(3).sample(sorted(TASKS), 100)
-    alone = [_trace(id, n) for n, id in enumerate(ids)]
-    envs = [(made(id), random.Random(n)) for n, id in enumerate(ids)]
-    plans = [env.walkthrough() for env, _ in envs]
-    found: list[list[Any]] = [[] for _ in ids]
-    for step in range(max(map(len, plans))):
-        for (env, rng), plan, trace in zip(envs, plans, found, strict=True):
-            if step < len(plan) and not (trace and trace[-1].done):
-                trace.append((env.observe(), env.facts()))
-                action = plan[step] if rng.random() < 0.8 else rng.choice(env.observe().admissible)
-                trace.append(env.step(action))
-    assert found == alone
-    assert sum(trace[-1].done for trace in alone) > 10 and len({len(t) for t in alone}) > 5
-
-
-@needs_bfcl
 def test_the_same_episode_in_two_processes() -> None:
     code = (
         "import sys, hashlib\n"
