@@ -16,7 +16,9 @@ from roleagent_lite.ask import load_prompts, make_prompt_set
 from roleagent_lite.config import Budget, from_mapping
 from roleagent_lite.errors import BudgetStop, ConfigError
 from roleagent_lite.evals.cells import CELLS, ROLE_OF, FourCells, _settings, four_cells
+from roleagent_lite.jobs import evaluate
 from roleagent_lite.lm.scripted import ScriptedModel
+from roleagent_lite.report import cells as report
 from roleagent_lite.store import Run
 from roleagent_lite.types import Message, Model, Progress, Reply, Request, Role
 from tests.evals.make import toy_file, toy_suite
@@ -281,3 +283,95 @@ def test_settings_are_the_runs_with_other_models(changes: dict[str, Any], kept: 
     assert made.budget == Budget(max_usd=2.0) and made.tasks == "x.jsonl"
     assert [made.model_for(ROLE_OF[who]) for who in ("base", "adapter")] == [given["base"], given["adapter"]]
     assert made.model_for(ROLE_OF["teacher"]) == ("teacher" if given["teacher"] else given["base"])
+
+
+def test_a_baked_adapter_keeps_in_llama_cpp_what_the_long_prompt_did(tmp_path: Path) -> None:
+    """All of it for real, on a tiny random model: played under the long prompt, trained under the short one,
+    written as a GGUF file and played in the four cells by llama.cpp."""
+    pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
+    from roleagent_lite.distill.job import distill
+    from roleagent_lite.distill.prepare import prepare
+    from roleagent_lite.distill.to_gguf import write_adapter, write_model
+    from roleagent_lite.distill.tokenizer import open_tokenizer
+    from tests import tiny_bpe
+    from tests.distill import local
+    from tests.distill.online_world import write_prompts
+
+    folder = tiny_bpe.model("llama")
+    write_model(folder, tmp_path / "base.gguf")
+    long, short = tmp_path / "long.json", tmp_path / "short.json"
+    long.write_text(json.dumps({"act.instructions": "Look at the hall and think of the key. " * 4}))
+    short.write_text(json.dumps({"act.instructions": "Act"}))
+    base = f"embedded:{tmp_path / 'base.gguf'}"
+    tasks = tmp_path / "toys.jsonl"  # all look alike, so that what was learned is all that is needed
+    row = '{"id": "%s%d", "env": "tests.toy:Toy", "goal": "Get out of the hall.", "split": "%s"}\n'
+    tasks.write_text("".join(row % (split, i, split) for split in ("train", "test") for i in (1, 2)))
+    config = {
+        "model": base,
+        "agent": "choose",
+        "prompts": str(write_prompts(tmp_path / "prompts")),
+        "workers": 1,
+    }
+    evaluate(config, run_dir=tmp_path / "run", tasks=tasks, split="train", prompt_file=long)
+    (tmp_path / "run" / "prompt.json").write_text(long.read_text())
+    recipe = local.recipe(
+        model=str(folder), method="sft", sft={"bake": str(short), "per_task": 9},
+        train={"epochs": 40, "lr": 0.02, "batch": 4, "micro_batch": 4},
+    )  # fmt: skip
+    tokenizer = open_tokenizer(str(folder))
+    with Run.open(tmp_path / "run") as run:
+        assert all(t.solved for t in run.trajectories)
+        ready = prepare(run, recipe, tokenizer)
+    told = distill(ready, tokenizer, tmp_path / "out")
+    write_adapter(Path(told["adapter"]), folder, tmp_path / "a.gguf")
+    found = four_cells(
+        tmp_path / "run", tmp_path / "a.gguf", base=base, seed_prompt=tmp_path / "out" / "prompt.json",
+        evolved_prompt=long, run_dir=tmp_path / "cells", report=report.write,
+    )  # fmt: skip
+    data = json.loads((tmp_path / "cells" / "cells.json").read_text(encoding="utf-8"))
+    cells = data["cells"]
+    assert cells["base+evolved"]["rate"]["mean"] == cells["adapter+seed"]["rate"]["mean"] == 1.0
+    saved = cells["base+evolved"]["tokens_in_a_call"] - cells["adapter+seed"]["tokens_in_a_call"]
+    assert saved == pytest.approx(told["bake"]["saved_a_step"], rel=0.2) and saved > 20
+    names = {name: one["model"] for name, one in cells.items()}
+    assert names["base+seed"] == "embedded:base" and names["adapter+seed"].startswith("embedded:base+a-")
+    with Run.open(tmp_path / "cells") as run:
+        scores: dict[str, set[Any]] = {}
+        for call in run.calls:
+            scores.setdefault(call.model, set()).add(call.reply.scores)
+        played_by = {e.data["prompt_set"]: e.data["system"] for e in run.events if e.kind == "system"}
+        moves: dict[Any, set[tuple[str, ...]]] = {}
+        for t in run.trajectories:
+            moves.setdefault(played_by[t.prompt_set], set()).add(tuple(step.action for step in t.steps))
+        assert moves["adapter+seed"] == moves["base+evolved"] != moves["base+seed"]
+        first, second = scores.values()
+        assert not first & second  # the adapter is really there
+    assert [r.system for r in found.results] == list(CELLS)
+
+
+@pytest.mark.slow
+@pytest.mark.embedded
+def test_four_cells_of_the_embedded_model_itself(tmp_path: Path) -> None:
+    """One household task with the real weights and a random adapter: that they play, not how well."""
+    pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
+    from benchmarks.export_parity import random_adapter
+    from roleagent_lite.distill.recipe import load_recipe
+    from roleagent_lite.distill.to_gguf import write_adapter
+    from roleagent_lite.distill.weights import model_folder
+
+    recipe = load_recipe("smollm2-cpu")
+    random_adapter(recipe, tmp_path / "adapter")
+    write_adapter(tmp_path / "adapter", model_folder(recipe.model), tmp_path / "a.gguf")
+    none = tmp_path / "none.json"
+    none.write_text(json.dumps(dict.fromkeys(("act.instructions", "act.demonstrations"), "")))
+    found = four_cells(
+        bare(tmp_path), tmp_path / "a.gguf", seed_prompt=none, tasks="household-easy", limit=1,
+        run_dir=tmp_path / "cells", report=report.write,
+    )  # fmt: skip
+    assert [r.system for r in found.results] == list(CELLS) and all(r.n == 1 for r in found.results)
+    cells = json.loads((tmp_path / "cells" / "cells.json").read_text(encoding="utf-8"))["cells"]
+    for who in ("base", "adapter"):  # three demonstrations and the instructions are gone
+        assert cells[f"{who}+evolved"]["tokens_in_a_call"] > cells[f"{who}+seed"]["tokens_in_a_call"] + 150
+        assert cells[f"{who}+seed"]["usage"]["dollars"] == 0.0
+    assert cells["base+seed"]["model"] == "embedded:SmolLM2-135M-Instruct.Q4_1"
+    assert cells["adapter+seed"]["model"].startswith("embedded:SmolLM2-135M-Instruct.Q4_1+a-")
