@@ -28,6 +28,8 @@ from roleagent_lite.distill.recipe import Recipe, from_mapping, load_recipe
 
 SMALL = Size(2, 4, 8, 2, 1, 3, 10, True)  # queries 6, keys 3
 # Dimensions as published in the models' config.json.
+# As in each model's config.json on huggingface.co (layers, hidden_size, intermediate_size, heads, key heads,
+# head_dim, vocab_size, tie_word_embeddings).
 PUBLISHED = {
     "embedded": Size(30, 576, 1536, 9, 3, 64, 49152, True),
     "Qwen/Qwen3-0.6B": Size(28, 1024, 3072, 16, 8, 128, 151936, True),
@@ -119,7 +121,8 @@ def test_every_recipe_fits_the_card_of_its_name() -> None:
 
 
 def test_published_models_weigh_what_their_names_say() -> None:
-    for name, billions in {"embedded": 0.135, "Qwen/Qwen3-0.6B": 0.596, "Qwen/Qwen3-8B": 8.19}.items():
+    known = {"embedded": 0.135, "Qwen/Qwen3-0.6B": 0.596, "Qwen/Qwen3-1.7B": 1.72, "Qwen/Qwen3-8B": 8.19}
+    for name, billions in {**known, "Qwen/Qwen3-4B-Instruct-2507": 4.02}.items():
         assert PUBLISHED[name].parameters / 1e9 == pytest.approx(billions, rel=0.01)
 
 
