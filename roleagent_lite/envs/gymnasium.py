@@ -1,4 +1,4 @@
-"""`gym:ID`: a Gymnasium environment as a text environment.
+"""`gym:ID`, `gym:MODULE:ID`: a Gymnasium environment as a text environment.
 
 Owns how observations become text, actions names, and returns a score. Works for environments whose
 observations are texts, and for those that can draw themselves as text (render mode "ansi"); actions are
@@ -12,6 +12,7 @@ held to 0..1), `max_steps`.
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -46,14 +47,12 @@ def made_with(task: Task) -> Mapping[str, Any]:
 
 
 def _make(name: str, task: Task) -> Any:
-    gymnasium = _gymnasium()
-    id = name.removeprefix(PREFIX)
+    gymnasium, found = _gymnasium(), known(name)
     kwargs = made_with(task)
     try:
-        known = gymnasium.spec(id)
-        modes = _modes(known)
+        modes = _modes(found)
         drawn = {"render_mode": "ansi"} if "ansi" in modes and "render_mode" not in kwargs else {}
-        return gymnasium.make(id, **{**drawn, **kwargs}, disable_env_checker=True)
+        return gymnasium.make(found.id, **{**drawn, **kwargs}, disable_env_checker=True)
     except gymnasium.error.Error as error:
         raise ConfigError(f"environment {name}: {error}") from None
     except (TypeError, ImportError) as error:
@@ -69,12 +68,18 @@ def _modes(spec: Any) -> Sequence[str]:
 
 
 def known(name: str) -> Any:
-    """What Gymnasium knows of an environment. Raises MissingExtra, ConfigError."""
+    """What Gymnasium knows of an environment, ID or MODULE:ID (the module registers it when it is imported).
+    Raises MissingExtra, ConfigError."""
     gymnasium = _gymnasium()
+    module, colon, id = name.removeprefix(PREFIX).rpartition(":")
     try:
-        return gymnasium.spec(name.removeprefix(PREFIX))
+        if colon:
+            importlib.import_module(module)
+        return gymnasium.spec(id)
     except gymnasium.error.Error as error:
         raise ConfigError(f"environment {name}: {error}") from None
+    except Exception as error:  # border: a stranger's module
+        raise ConfigError(f"environment {name}: the module {module} cannot be imported: {error}") from error
 
 
 def limit(name: str, task: Task) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,6 +139,19 @@ def test_what_cannot_be_played_is_said(id: str, params: dict[str, Any], said: st
 def test_pictures_are_refused() -> None:
     with pytest.raises(EnvironmentFault, match="shows ndarray, no text"):
         make("roleagent/Pixels-v0")
+
+
+def test_a_module_registers_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ra_gym_own.py").write_text(
+        "import gymnasium as gym\nfrom tests.envs.test_gymnasium import Words\n"
+        "gym.register('Own-v0', Words)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert make("ra_gym_own:Own-v0", 3).observe().text.startswith("Say ")
+    assert registry.spec("gym:ra_gym_own:Own-v0").max_steps(Task("t", "x", "g")) == 30
+    del gym.registry["Own-v0"]
+    with pytest.raises(ConfigError, match="the module ra_gym_none cannot be imported: No module"):
+        make("ra_gym_none:Own-v0")
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
