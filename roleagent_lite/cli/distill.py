@@ -198,6 +198,7 @@ def _train(
     """None when it is done; the recipe to go on with where this one does not fit and `smaller` allows it."""
     from roleagent_lite.cli.border import tell
     from roleagent_lite.cli.output import emit, table
+    from roleagent_lite.distill.bake import playing
     from roleagent_lite.distill.job import distill
     from roleagent_lite.distill.rehearsal import DoesNotFit
     from roleagent_lite.errors import RoleAgentError
@@ -225,7 +226,8 @@ def _train(
         ("adapter", told["adapter"]),
     ]
     if baked := told.get("bake"):
-        rows += [("prompt baked in", _saving(baked)), ("play it with", baked["play"])]
+        play = playing(baked["prompt"], baked["file"], folder)
+        rows += [("prompt baked in", _saving(baked)), ("play it with", play)]
     emit(told, table(("what", ""), rows), json)
     if told["stopped"]:
         raise RoleAgentError(

@@ -261,9 +261,9 @@ def texts_file(texts: Mapping[str, str]) -> str:
     return json.dumps(dict(texts), ensure_ascii=False, indent=2) + "\n"
 
 
-def playing(name: str, texts: Mapping[str, str], folder: Path) -> str:
-    """The flag that plays the prompt trained under; its texts, if it has any, are OWN_PROMPT in `folder`."""
-    return f"--prompt {shlex.quote(str(folder / OWN_PROMPT))}" if texts else f"--prompts {shlex.quote(name)}"
+def playing(name: str, file: str, folder: Path) -> str:
+    """The flag that plays the prompt trained under: `file` in `folder`, "" where it has its own templates."""
+    return f"--prompt {shlex.quote(str(folder / file))}" if file else f"--prompts {shlex.quote(name)}"
 
 
 def saving(rows: Sequence[Tokens]) -> dict[str, float]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import roleagent_lite
+from roleagent_lite.distill.bake import OWN_PROMPT
 from roleagent_lite.distill.prepare import Prepared, Report
 from roleagent_lite.distill.recipe import Recipe, from_mapping
 from roleagent_lite.distill.samples import Sample
@@ -30,7 +31,7 @@ NEEDED = (
     "torch", "transformers", "peft", "accelerate", "safetensors", "gguf", "numpy", "pydantic", "cydifflib",
 )  # fmt: skip
 BACK = "adapter.zip"
-_MEMBERS = ("adapter_config.json", "adapter_model.safetensors", "train.json", "steps.jsonl")
+_MEMBERS = ("adapter_config.json", "adapter_model.safetensors", "train.json", "steps.jsonl", OWN_PROMPT)
 _MOST = 4 << 30  # bytes of one member of what comes back
 
 SCRIPT = '''"""Trains the adapter of this folder's recipe on its samples; called again, it goes on.
@@ -87,7 +88,7 @@ def write(prepared: Prepared, tokenizer: Tokenizer, folder: Path, back: str) -> 
         told = {
             "version": __version__, "tokenizer": tokenizer.name, "end_id": tokenizer.end_id,
             "pad_id": tokenizer.pad_id, "report": asdict(prepared.report),
-            "model": carried,
+            "model": carried, "texts": dict(prepared.texts),
         }  # fmt: skip
         _json(partial / "bundle.json", told)
         texts = {
@@ -140,12 +141,13 @@ def read(folder: Path) -> tuple[Prepared, Tokenizer]:
         report = Report(**{k: _tuples(v) for k, v in told["report"].items()})
         if told["model"]:
             recipe = recipe.model_copy(update={"model": str(folder / told["model"])})
+        texts = {str(name): str(text) for name, text in told["texts"].items()}
         names = _Names(told["tokenizer"], int(told["end_id"]), int(told["pad_id"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"the bundle {folder} is damaged: {type(error).__name__}: {error}") from None
     if len(rows) != report.used:
         raise ConfigError(f"the bundle {folder} is damaged: {len(rows)} of {report.used} samples are there")
-    return Prepared(recipe, rows, (), report), cast(Tokenizer, names)
+    return Prepared(recipe, rows, (), report, texts), cast(Tokenizer, names)
 
 
 def _rows(path: Path) -> Iterator[Tokens]:
@@ -205,7 +207,7 @@ def pack(out: Path, target: Path) -> None:
 def take_back(file: Path, trained: Path, recipe: Recipe) -> Mapping[str, Any]:
     """Puts the adapter of `file` (adapter.zip) into the training's folder `trained`; what train.json says.
 
-    Only the four known members are read, by name, up to a size. Raises ConfigError where it is no such file,
+    Only the known members are read, by name, up to a size. Raises ConfigError where it is no such file,
     was trained by another recipe, or an adapter is there.
     """
     if (trained / "adapter").exists():

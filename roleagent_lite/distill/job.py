@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from roleagent_lite.distill.bake import OWN_PROMPT, playing, texts_file
+from roleagent_lite.distill.bake import OWN_PROMPT, texts_file
 from roleagent_lite.distill.choices import OfflineChoices, is_choice
 from roleagent_lite.distill.grpo import Offline
 from roleagent_lite.distill.policy import Policy, open_policy
@@ -80,8 +80,8 @@ def distill(
     trained = Trainer(policy, objective, recipe, out, identity(recipe, rows)).run(rows, listener)
     told = _told(prepared, policy, objective, trained) | {"rehearsal": asdict(rehearsed)}
     if recipe.sft.bake:
-        play = playing(recipe.sft.bake, prepared.texts, out)
-        told["bake"] = {"prompt": recipe.sft.bake, "play": play, **prepared.report.bake}
+        file = OWN_PROMPT if prepared.texts else ""
+        told["bake"] = {"prompt": recipe.sft.bake, "file": file, **prepared.report.bake}
     try:
         if prepared.texts:
             (out / OWN_PROMPT).write_text(texts_file(prepared.texts), encoding="utf-8")

@@ -210,8 +210,8 @@ def test_the_dump_says_both_lengths_and_how_to_play(
     assert told["bake"]["saved_a_step"] == found.report.bake["saved_a_step"]
     texts = json.loads((tmp_path / "out" / "prompt.json").read_text(encoding="utf-8"))
     assert load_prompts("v1").override(tmp_path / "out" / "prompt.json").seed_set().texts == texts
-    assert playing(NONE, texts, Path("a b")) == "--prompt 'a b/prompt.json'"
-    assert playing("embedded", {}, Path("a b")) == "--prompts embedded"
+    assert playing(NONE, "prompt.json", Path("a b")) == "--prompt 'a b/prompt.json'"
+    assert playing("embedded", "", Path("a b")) == "--prompts embedded"
     assert json.loads(texts_file(texts)) == texts
 
 

@@ -64,6 +64,23 @@ def test_the_script_trains_as_here_and_the_adapter_comes_back(tmp_path: Path) ->
     assert (tmp_path / "home" / "steps.jsonl").is_file() and (tmp_path / "home" / "train.json").is_file()
 
 
+def test_a_prompt_that_was_baked_in_goes_along_and_comes_back(tmp_path: Path) -> None:
+    from tests.distill.test_bake import LONG, played
+
+    run = played(tmp_path, "long", LONG, prompts="v1")
+    plan = local.recipe(name="tiny", method="sft", sft={"bake": "none"}, data={"max_tokens": 4096})
+    ready = prepare(run, plan, local.tokenizer())
+    bundle.write(ready, local.tokenizer(), tmp_path / "b", "x")
+    back, _ = bundle.read(tmp_path / "b")
+    assert back.texts == ready.texts and back.report.bake == ready.report.bake
+    assert [t.sent for t in back.tokens] == [t.sent for t in ready.usable]
+    done = script(tmp_path / "b")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = bundle.take_back(tmp_path / "b" / bundle.BACK, tmp_path / "home", plan)
+    assert told["bake"]["file"] == "prompt.json" and told["bake"]["saved_a_step"] > 50
+    assert json.loads((tmp_path / "home" / "prompt.json").read_text(encoding="utf-8")) == ready.texts
+
+
 def test_samples_are_the_same_and_hold_no_texts(tmp_path: Path) -> None:
     ready = prepared(tmp_path)
     bundle.write(ready, local.tokenizer(), tmp_path / "b", "x")

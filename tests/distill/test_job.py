@@ -72,7 +72,7 @@ def test_a_prompt_is_baked_in_and_what_it_saves_is_said(tmp_path: Path) -> None:
     assert baked["prompt"] == "none" and baked["samples"] == told["samples"] > 0
     assert baked["prompt_sent"] - baked["prompt_baked"] == pytest.approx(baked["saved_a_step"])
     assert baked["saved_a_step"] > 50 and baked["already_short"] == 0
-    assert baked["play"] == f"--prompt {tmp_path / 'out' / 'prompt.json'}"
+    assert baked["file"] == "prompt.json"
     assert set(json.loads((tmp_path / "out" / "prompt.json").read_text(encoding="utf-8"))) == set(LONG)
     plain = train(run, tmp_path / "plain", method="sft", data=data, train={"steps": 2})
     assert "bake" not in plain and not (tmp_path / "plain" / "prompt.json").exists()
