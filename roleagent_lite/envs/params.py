@@ -56,6 +56,14 @@ def choice(task: Task, key: str, known: Sequence[str], default: str | None = Non
     return value
 
 
+def some(task: Task, key: str) -> list[str]:
+    """A list of one text or more."""
+    found = texts(task, key)
+    if not found:
+        raise _refused(task, key, "a list of texts, one at least")
+    return found
+
+
 def texts(task: Task, key: str) -> list[str] | None:
     """A list of texts; None where it is not given."""
     value: Any = task.params.get(key)

@@ -58,6 +58,13 @@ def test_no_text(value: Any) -> None:
         params.text(task(t=value), "t")
 
 
+@pytest.mark.parametrize("value", ["x", [1], [], None])
+def test_not_one_text(value: Any) -> None:
+    assert params.some(task(t=("x",)), "t") == ["x"]
+    with pytest.raises(ConfigError, match="a list of texts"):
+        params.some(task(t=value), "t")
+
+
 @pytest.mark.parametrize("value", ["x", [1], {"a": 1}])
 def test_no_texts(value: Any) -> None:
     with pytest.raises(ConfigError, match="a list of texts"):

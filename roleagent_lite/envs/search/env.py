@@ -69,27 +69,19 @@ def limit(task: Task) -> int:
     return params.steps(task, STEPS)
 
 
-def _golden(task: Task) -> tuple[str, ...]:
-    given = task.params.get("answers")
-    if isinstance(given, list | tuple) and given and all(isinstance(a, str) for a in given):
-        return tuple(given)
-    raise ConfigError(f"task {task.id}: params.answers must be a list of texts, found {given!r:.60}")
-
-
-def _named(task: Task, key: str, known: Sequence[str]) -> str:
-    value = task.params.get(key, known[0])
-    if value not in known:
-        raise ConfigError(f"task {task.id}: params.{key} must be {' or '.join(known)}, found {value!r:.60}")
-    return str(value)
-
-
 def asked(task: Task) -> tuple[tuple[str, ...], str, str, int, str]:
     """Golden answers, metric, dialect, passages a search and retrieval of a task. Raises ConfigError."""
-    top_k = task.params.get("top_k", TOP_K)
-    if type(top_k) is not int or top_k < 1:
-        raise ConfigError(f"task {task.id}: params.top_k must be a positive whole number")
-    metric, speech = _named(task, "metric", list(METRICS)), _named(task, "dialect", list(DIALECTS))
-    return _golden(task), metric, speech, top_k, _named(task, "retrieval", HOW)
+    metric, speech, how = (
+        params.choice(task, key, known, known[0])
+        for key, known in (("metric", list(METRICS)), ("dialect", list(DIALECTS)), ("retrieval", HOW))
+    )
+    return (
+        tuple(params.some(task, "answers")),
+        metric,
+        speech,
+        params.whole(task, "top_k", TOP_K, least=1),
+        how,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,12 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from roleagent_lite.envs import params
 from roleagent_lite.envs.shell import faults, herrings, world
 from roleagent_lite.envs.shell.health import trouble, well
 from roleagent_lite.envs.shell.sandbox import MOST_LINE, Result, Sandbox, State
-from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.types import Observation, Task, Transition
 
 STEPS = 30
@@ -63,17 +61,10 @@ def drawn_family(seed: int) -> str:
     return random.Random(f"family {seed}").choice(list(faults.FAMILIES))
 
 
-def _chosen(task: Task, key: str, known: Mapping[str, object], default: str) -> str:
-    value = task.params.get(key, default)
-    if not isinstance(value, str) or value not in known:
-        raise ConfigError(f"task {task.id}: params.{key} is {value!r:.60}{nearest(str(value), known)}")
-    return value
-
-
 def fault_of(task: Task) -> tuple[str, str]:
     """Family and difficulty of a task. Raises ConfigError."""
-    family = _chosen(task, "type", faults.FAMILIES, drawn_family(task.seed))
-    return family, _chosen(task, "difficulty", herrings.COUNT, "medium")
+    family = params.choice(task, "type", list(faults.FAMILIES), drawn_family(task.seed))
+    return family, params.choice(task, "difficulty", list(herrings.COUNT), "medium")
 
 
 def ticket(seed: int, difficulty: str) -> str:

@@ -21,7 +21,7 @@ from roleagent_lite.envs import params
 from roleagent_lite.envs.webshop import made, pages
 from roleagent_lite.envs.webshop.goals import Goal, goal_from, human_goals, in_order, made_goals
 from roleagent_lite.envs.webshop.index import Index
-from roleagent_lite.envs.webshop.nouns import tagger
+from roleagent_lite.envs.webshop.nouns import TAGGERS, tagger
 from roleagent_lite.envs.webshop.products import Product, draw_prices, read_object, read_products, rows_in
 from roleagent_lite.envs.webshop.shop import Shop, Stand, Visit
 from roleagent_lite.errors import ConfigError
@@ -125,14 +125,6 @@ def _goal(task: Task, goods: Catalogue) -> Goal:
     )
 
 
-def _checked(task: Task, key: str, default: Any, kind: type, allowed: tuple[Any, ...] = ()) -> Any:
-    value = task.params.get(key, default)
-    if type(value) is not kind or (allowed and value not in allowed):
-        expected = " or ".join(map(str, allowed)) or kind.__name__
-        raise ConfigError(f"task {task.id}: params.{key} must be {expected}, found {value!r:.60}")
-    return value
-
-
 def check(task: Task) -> None:
     """Raises ConfigError for params that no visit can be made of; reads no catalogue."""
     _settings(task)
@@ -149,8 +141,8 @@ def check(task: Task) -> None:
 def _settings(task: Task) -> tuple[int, str, str, bool]:
     """price_seed, mode, nouns and show_attributes of a task."""
     return (
-        _checked(task, "price_seed", 0, int), _checked(task, "mode", "text", str, MODES),
-        _checked(task, "nouns", "rule", str), _checked(task, "show_attributes", False, bool),
+        params.whole(task, "price_seed", 0), params.choice(task, "mode", MODES, MODES[0]),
+        params.choice(task, "nouns", list(TAGGERS), "rule"), params.flag(task, "show_attributes"),
     )  # fmt: skip
 
 

@@ -97,10 +97,10 @@ def test_long_results_are_shortened(tmp_path: Path) -> None:
     [
         ({"answers": "Ada"}, "params.answers must be a list of texts, found 'Ada'"),
         ({"answers": []}, "must be a list of texts"),
-        ({"metric": "f1"}, "params.metric must be em or sub_em, found 'f1'"),
-        ({"dialect": "x"}, "params.dialect must be search_r1 or verl_agent"),
-        ({"retrieval": "bm25"}, "params.retrieval must be text or vector or hybrid"),
-        ({"top_k": 0}, "params.top_k must be a positive whole number"),
+        ({"metric": "f1"}, "params.metric is 'f1'; known: em, sub_em"),
+        ({"dialect": "x"}, "params.dialect is 'x'; known: search_r1, verl_agent"),
+        ({"retrieval": "bm25"}, "params.retrieval is 'bm25'; known: hybrid, text, vector"),
+        ({"top_k": 0}, "params.top_k must be a whole number of at least 1"),
     ],
 )
 def test_what_is_wrong_with_a_task(params: dict[str, Any], said: str) -> None:

@@ -98,10 +98,10 @@ def test_both_texts() -> None:
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"mode": "html"}, "params.mode must be text or text_rich, found 'html'"),
-        ({"mode": 3}, "params.mode must be text or text_rich"),
-        ({"price_seed": "x"}, "params.price_seed must be int"),
-        ({"show_attributes": 1}, "params.show_attributes must be bool"),
+        ({"mode": "html"}, "params.mode is 'html'; known: text, text_rich"),
+        ({"mode": 3}, "params.mode is 3: one of text, text_rich"),
+        ({"price_seed": "x"}, "params.price_seed must be a whole number"),
+        ({"show_attributes": 1}, "params.show_attributes must be true or false"),
         ({"nouns": "ruel"}, "did you mean 'rule'"),
         ({"goal": {"asin": "B1"}}, "params.goal lacks 'options'"),
         ({"goal": None, "session": -1}, "session \\(0 to 719\\)"),
