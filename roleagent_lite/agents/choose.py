@@ -12,7 +12,7 @@ import asyncio
 import math
 import random
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from roleagent_lite.agents.generate import Predict, foretell
 from roleagent_lite.agents.show import alike, select, view_inputs
 from roleagent_lite.ask import Answer, Asker, make_prompt_set
-from roleagent_lite.errors import ConfigError, ReplyError, nearest
+from roleagent_lite.errors import ConfigError, EpisodeEnd, ReplyError, nearest
 from roleagent_lite.types import Decision, PromptSet, View
 
 Scores = Sequence[Sequence[float]]
@@ -120,7 +120,7 @@ class ChooseAgent:
             self._moves[view.sample] = []
         moves = self._moves.setdefault(view.sample, [])
         values = [v - REPEAT * moves.count(a) for v, a in zip(values, actions, strict=True)]
-        action = actions[draw(values, view.temperature, f"{self._seed}/{view.sample}/{view.step}")]
+        action = self._taken(view, actions, values)
         moves.append(action)
         decision = Decision(action=action, said=action, call_ids=answer.call_ids)
         horizon = view.horizon if view.predict and self._predict != "off" else 0
@@ -129,6 +129,10 @@ class ChooseAgent:
         if "foretell" not in self._asker.prompts.modules:
             return await foretell(self._asker, self.prompt_set, view, decision, horizon)
         return await self._foretold(shown | {"action": action}, texts, decision, horizon)
+
+    def _taken(self, view: View, actions: Sequence[str], values: Sequence[float]) -> str:
+        """The action to take; `values` (nats) are in the order of `actions`."""
+        return actions[draw(values, view.temperature, f"{self._seed}/{view.sample}/{view.step}")]
 
     async def _scored(
         self, module: str, offered: dict[str, str], prompt_set: PromptSet | None, actions: Sequence[str]
@@ -201,6 +205,21 @@ class ChooseAgent:
             if task.done() and (task.cancelled() or task.exception() is not None):
                 self._asked.pop(key, None)
             raise
+
+
+class Retracing(ChooseAgent):
+    """Takes moves that were taken before, `moves` of each task id, and scores all choices on the way."""
+
+    def __init__(self, asker: Asker, prompt_set: PromptSet, moves: Mapping[str, Sequence[str]]) -> None:
+        super().__init__(asker, prompt_set, "off")
+        self._given = moves
+
+    def _taken(self, view: View, actions: Sequence[str], values: Sequence[float]) -> str:
+        """Raises EpisodeEnd behind the last of them."""
+        given = self._given[view.task.id]
+        if view.step > len(given):
+            raise EpisodeEnd("gave_up", "the moves that were taken before are at their end")
+        return given[view.step - 1]
 
 
 _asked: WeakKeyDictionary[Asker, dict[Any, asyncio.Future[Answer]]] = WeakKeyDictionary()

@@ -35,8 +35,7 @@ from roleagent_lite.distill.stand import Stand, config_of, name_of, training_tas
 from roleagent_lite.distill.tokenizer import Tokenizer, open_tokenizer
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.train import Trainer
-from roleagent_lite.distill.warm import ROUND as WARM
-from roleagent_lite.distill.warm import warm_up
+from roleagent_lite.distill.warm import HINDSIGHT, warm_up
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.session import Beginning, Reporter, opened, run_now, starting_prompts
 from roleagent_lite.tasksets import file_hash
@@ -122,7 +121,7 @@ class Loop(Trainer):
             policy, tokenizer, name_of(recipe, "start"), acting="start", most=recipe.data.max_tokens
         )
         self._warm = warm
-        self._first = 0 if warm is None else WARM + 1  # the round before the first update's
+        self._first = 0 if warm is None else HINDSIGHT + 1  # the round before the first update's
         self._spent = 0.0
 
     async def updates(self, listener: Listener | None = None) -> dict[str, Any]:
@@ -186,8 +185,8 @@ class Loop(Trainer):
         stopped, state = "", name_of(self.recipe, update + 1)
         if rows:
             self.objective = objective = OnlineChoices.of(rows, self._reference, self.recipe)
-            for number in range(self.recipe.online.passes):
-                report, stopped = self._measure(rows, update, learn=True)
+            for number, batch in enumerate(self._batches(rows)):
+                report, stopped = self._measure(batch, update, learn=True)
                 if number == 0:
                     row |= {k: v for k, v in report.items() if k != "step"}
                 if stopped:
@@ -206,6 +205,18 @@ class Loop(Trainer):
             self._put_back()
         row["peak_mib"] = curve.peak_mib()
         return stopped
+
+    def _batches(self, rows: Sequence[Tokens]) -> list[list[Tokens]]:
+        """The rows of each optimiser step of an update: `online.passes` times all of them, in
+        `online.batches` parts of about as many rows. Rows of one state stay together, and states of one
+        task where they can."""
+        online, states = self.recipe.online, alike(rows)
+        parts: list[list[Tokens]] = [[] for _ in range(min(online.batches, len(states)))]
+        done = 0
+        for same in states:
+            parts[done * len(parts) // len(rows)] += same
+            done += len(same)
+        return [part for _ in range(online.passes) for part in parts if part]
 
     def _rows(self, update: int, row: dict[str, Any]) -> list[Tokens]:
         """What this update learns from: choices with an advantage in groups with a signal, of at most

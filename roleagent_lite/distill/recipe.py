@@ -100,15 +100,16 @@ class Online(_Table):
     """Online GRPO: the model in training plays, and each update learns from what it has just played.
 
     tasks: drawn an update by the curriculum; group: rollouts of each; temperature: of their draws, in
-    training alone. updates: how many; minutes: none is begun after so many minutes of play and training,
-    0 = no limit. lr: None = `train.lr`. passes: optimiser steps on the episodes of one update. states: at
-    most so many distinct states an update, drawn evenly, 0 = all; room: tokens of the states that share a
-    forward pass. alpha: weight of A^E; rho, decay: of the curriculum. predictions: the agent also
-    foretells, for WIA's reward: slow without a card. vllm: where Unsloth trains and vLLM is installed, that
-    writes the predictions, in memory of its own. dev: tasks of the dev split; dev_every: updates
-    between two looks at them, 0 = only before and after. max_drift: mean difference between sampler and
-    trainer (nats) that stops the run. prompts: the prompt version that is played. seed: of draws (the
-    adapter's first weights are `train.seed`'s).
+    training alone. updates: how many; minutes: none is begun after so many minutes of play and training, 0
+    = no limit. lr: None = `train.lr`. passes: how often an update goes through its episodes; batches:
+    optimiser steps of each pass, each on a part of them, clipped from the second on. states: at most so
+    many distinct states an update, drawn evenly, 0 = all; room: tokens of the states that share a forward
+    pass. alpha: weight of A^E; rho, decay: of the curriculum. predictions: the agent also foretells, for
+    WIA's reward: slow without a card. vllm: where Unsloth trains and vLLM is installed, that writes the
+    predictions, in memory of its own. dev: tasks of the dev split; dev_every: updates between two looks at
+    them, 0 = only before and after. max_drift: mean difference between sampler and trainer (nats) that
+    stops the run. prompts: the prompt version that is played. seed: of draws (the adapter's first weights
+    are `train.seed`'s).
     """
 
     tasks: int = Field(default=4, ge=1)
@@ -118,6 +119,7 @@ class Online(_Table):
     minutes: float = Field(default=0.0, ge=0)
     lr: float | None = Field(default=None, gt=0)
     passes: int = Field(default=1, ge=1)
+    batches: int = Field(default=1, ge=1)
     states: int = Field(default=0, ge=0)
     room: int = Field(default=1536, ge=1)
     alpha: float = Field(default=1.0, ge=0)
@@ -137,12 +139,15 @@ class Warm(_Table):
     """Before the first update of `--online`: play every training task `group` times (0: no warm start) and
     imitate the solved episodes, at most `per_task` of a task.
 
-    temperature: of the draws. epochs, lr, batch: of the imitation; batch in moves.
+    hindsight: of each training task at most so many other tasks that its failed episodes turn out to have
+    solved are imitated as well, where the world can say so (household). temperature: of the draws. epochs,
+    lr, batch: of the imitation; batch in moves.
     """
 
     group: int = Field(default=0, ge=0)
     temperature: float = Field(default=0.5, gt=0, le=2)
     per_task: int = Field(default=4, ge=1)
+    hindsight: int = Field(default=0, ge=0)
     epochs: int = Field(default=4, ge=1)
     lr: float = Field(default=5e-4, gt=0)
     batch: int = Field(default=64, ge=1)

@@ -6,11 +6,12 @@ every call recorded. Leaves out what is learned (online.py) and the sealed set (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roleagent_lite.agents import make_agent
+from roleagent_lite.agents.choose import Retracing
 from roleagent_lite.ask import Asker, Prompts
 from roleagent_lite.config import RunConfig
 from roleagent_lite.distill.local import LocalModel
@@ -20,7 +21,7 @@ from roleagent_lite.lm.recorder import Recorder
 from roleagent_lite.rollout import Episode, irreproducible, play_many
 from roleagent_lite.session import Session, settings
 from roleagent_lite.tasksets import choose, content_id, load_tasks
-from roleagent_lite.types import ROLES, PromptSet, Task, Trajectory
+from roleagent_lite.types import ROLES, Agent, PromptSet, Task, Trajectory
 from roleagent_lite.wia import credit_group
 
 
@@ -79,13 +80,27 @@ class Stand:
     model: LocalModel
 
     async def play(
-        self, tasks: Sequence[Task], round: int, *, group: int, temperature: float, predict: bool
+        self,
+        tasks: Sequence[Task],
+        round: int,
+        *,
+        group: int,
+        temperature: float,
+        predict: bool,
+        moves: Mapping[str, Sequence[str]] | None = None,
     ) -> list[list[Trajectory]]:
-        """One group a task. Calls and episodes that the run holds are taken from there."""
+        """One group a task. Calls and episodes that the run holds are taken from there.
+
+        moves: of each task id, taken in place of draws; then only the choices' scores are the model's.
+        """
         run = self.session.run
         model = Recorder(self.model, run, self.session.models.ledger, name=self.model.name, can_score=True)
         asker = Asker(dict.fromkeys(ROLES, model), self.prompts, max_tokens=self.config.limits.max_tokens)
-        agent = make_agent("choose", asker, self.prompt_set, self.config.wia, self.config.seed)
+        agent: Agent
+        if moves is None:
+            agent = make_agent("choose", asker, self.prompt_set, self.config.wia, self.config.seed)
+        else:
+            agent = Retracing(asker, self.prompt_set, moves)
         episodes = [Episode(t, round, k, temperature, predict) for t in tasks for k in range(group)]
         played = await play_many(
             agent, episodes, run=run, workers=self.config.workers, model_name=self.model.name,

@@ -25,10 +25,12 @@ from roleagent_lite.distill.stand import Stand, name_of
 from roleagent_lite.distill.tokenizer import Tokenizer
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.train import Trainer
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import RoleAgentError
-from roleagent_lite.types import Listener, Task
+from roleagent_lite.types import Listener, Task, Trajectory
 
-ROUND = 0  # of the run: the updates' rounds come after it
+# Rounds of the run: as it is, and what it turned out to have solved. The updates' rounds come after them.
+ROUND, HINDSIGHT = 0, 1
 
 
 class ImitatedChoices:
@@ -86,6 +88,13 @@ async def warm_up(
         train, ROUND, group=settings.group, temperature=settings.temperature, predict=False
     )
     stand.credit(groups)
+    again, moves = relabelled(train, groups, settings.hindsight)
+    for task in again:
+        stand.session.run.tasks.put(task)
+    retraced = await stand.play(
+        again, HINDSIGHT, group=1, temperature=settings.temperature, predict=False, moves=moves
+    ) if again else []  # fmt: skip
+    stand.credit(retraced)
     played = time.monotonic()
     ours = _recipe_of(recipe)
     found = prepare(stand.session.run, ours, tokenizer)
@@ -95,7 +104,7 @@ async def warm_up(
             f"the model solved none of {len(train)} training tasks in {settings.group} tries each: there is "
             "nothing of its own to imitate; take easier tasks, more tries (warm.group) or no warm start"
         )
-    trained = _Imitation(policy, ImitatedChoices(recipe.online.room), ours, out, identity(ours, rows)).run(
+    trained = _Imitation(policy, ImitatedChoices(recipe.online.room), ours, out, _identity(ours, rows)).run(
         rows, listener
     )
     if trained.stopped:
@@ -106,7 +115,7 @@ async def warm_up(
         "played": curve.told([t for g in groups for t in g]),
         "imitated": {"episodes": len({t.sample.trajectory for t in rows}),
                      "tasks": len({t.sample.task for t in rows}), "moves": len(rows),
-                     "states": len(alike(rows))},
+                     "states": len(alike(rows)), "relabelled": len(again)},
         "steps": trained.steps, "last": dict(trained.last),
         "seconds": {"dev": round(looked - clock, 2), "play": round(played - looked, 2),
                     "learn": round(time.monotonic() - played, 2)},
@@ -115,14 +124,56 @@ async def warm_up(
     return _kept(stand.session.run.dir / "warm.json", told)
 
 
+def relabelled(
+    train: Sequence[Task], groups: Sequence[Sequence[Trajectory]], most: int
+) -> tuple[list[Task], dict[str, tuple[str, ...]]]:
+    """(tasks that failed episodes solved without being meant to, the moves of each by its id).
+
+    Of each training task at most `most`: one a new task, those of few moves first. A world says so by the
+    method `hindsight(moves)` of its environments, which plays them; a world without it has none.
+    """
+    known = {task.id for task in train}
+    tasks: list[Task] = []
+    moves: dict[str, tuple[str, ...]] = {}
+    for task, group in zip(train, groups, strict=True):
+        found: dict[str, tuple[Task, tuple[str, ...]]] = {}
+        for actions in sorted({tuple(s.action for s in t.steps) for t in group if not t.solved}):
+            for other, count in _hindsight(task, actions) if most else []:
+                if other.id not in found or count < len(found[other.id][1]):
+                    found[other.id] = other, actions[:count]
+        fresh = [pair for pair in found.values() if pair[0].id not in known]
+        for other, taken in sorted(fresh, key=lambda pair: (len(pair[1]), pair[0].id))[:most]:
+            known.add(other.id)
+            tasks.append(other)
+            moves[other.id] = taken
+    return tasks, moves
+
+
+def _hindsight(task: Task, actions: Sequence[str]) -> list[tuple[Task, int]]:
+    env = registry.spec(task.env).make(task)
+    try:
+        says = getattr(env, "hindsight", None)
+        return list(says(actions)) if says is not None else []
+    finally:
+        env.close()
+
+
+def _identity(recipe: Recipe, rows: Sequence[Tokens]) -> dict[str, Any]:
+    """What this stage shares with its resume: nothing of what only the updates look at."""
+    every = identity(recipe, rows)
+    return {
+        k: v for k, v in every.items() if k == "online.room" or k.partition(".")[0] not in ("online", "loss")
+    }
+
+
 def _recipe_of(recipe: Recipe) -> Recipe:
-    """The recipe of this stage: imitation of round `ROUND` by its own settings."""
+    """The recipe of this stage: imitation of its rounds by its own settings."""
     warm = recipe.warm
     train = {"epochs": warm.epochs, "steps": 0, "lr": warm.lr, "batch": warm.batch, "checkpoint_every": 1}
     return recipe.model_copy(
         update={
             "method": "sft",
-            "data": recipe.data.model_copy(update={"rounds": (ROUND,)}),
+            "data": recipe.data.model_copy(update={"rounds": (ROUND, HINDSIGHT)}),
             "train": recipe.train.model_copy(update=train),
             "sft": recipe.sft.model_copy(update={"per_task": warm.per_task, "min_alignment": 0.0}),
         }

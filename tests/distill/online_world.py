@@ -7,6 +7,8 @@ holds on the others.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,9 @@ class Lock:
 
     def __init__(self, task: Task) -> None:
         PLAYED.append(task.split)
+        self.task = task
         self.flat = bool(task.params.get("flat"))
+        self.right = tuple(task.params.get("right", RIGHT))
         self.done = 0
 
     def observe(self) -> Observation:
@@ -35,12 +39,18 @@ class Lock:
         return Observation(text, ACTIONS, str(self.done))
 
     def step(self, action: str) -> Transition:
-        right = not self.flat and action == RIGHT[self.done]
+        right = not self.flat and action == self.right[self.done]
         self.done += right
-        return Transition(self.observe(), 0.5 * right, self.done == 2 or not right)
+        return Transition(self.observe(), 0.5 * right, self.done == len(self.right) or not right)
 
     def score(self) -> float:
-        return float(self.done == 2)
+        return float(self.done == len(self.right))
+
+    def hindsight(self, actions: Sequence[str]) -> list[tuple[Task, int]]:
+        """The task whose one right move was the first."""
+        name = f"{self.task.id}-{actions[0].replace(' ', '-')}"
+        other = replace(self.task, id=name, params={"right": [actions[0]]}, parent=self.task.id)
+        return [(other, 1)] if actions[0] != self.right[0] else []
 
     def close(self) -> None:
         """Nothing to release."""

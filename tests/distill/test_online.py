@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ import torch
 from safetensors.torch import load_file
 
 from roleagent_lite.distill import checkpoint, curve, lora, online, online_loss
+from roleagent_lite.distill.choices import key_of
 from roleagent_lite.distill.online import Loop, train_online
 from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.prepare import prepare
@@ -28,6 +30,7 @@ from roleagent_lite.errors import ConfigError
 from roleagent_lite.report.write import write_report
 from roleagent_lite.store import Run
 from tests.distill import local, online_world
+from tests.distill.test_tree import states
 
 ROOT = Path(__file__).parents[2]
 
@@ -351,3 +354,32 @@ def test_two_updates_of_the_embedded_model_in_the_house(tmp_path: Path) -> None:
     assert [r["n"] for r in rows[:2]] == [3, 3] and all(r["steps"] > 3 for r in rows[:2])
     learned = [r for r in rows[:2] if r["rows"]]
     assert all(r["drift"] < recipe.online.max_drift and r["entropy"] > 0 for r in learned)
+
+
+def test_the_parts_of_an_update_are_whole_states_and_make_up_all_of_it() -> None:
+    rows = [replace(t, ids=(number, *t.ids[1:])) for number, name in enumerate("abc") for t in states(name)]
+    rows += [replace(rows[0], sample=replace(rows[0].sample, id="a/again"))]
+    recipe = local.recipe(online={"batches": 4, "passes": 2})
+    parts = Loop._batches(SimpleNamespace(recipe=recipe), rows)  # type: ignore[arg-type]
+    assert parts[:4] == parts[4:] and [len(p) for p in parts[:4]] == [4, 2, 2, 2]
+    assert sorted(t.sample.id for p in parts[:4] for t in p) == sorted(t.sample.id for t in rows)
+    keys = [{key_of(t) for t in p} for p in parts[:4]]
+    assert sum(map(len, keys)) == len(set().union(*keys)) == 9
+    few = local.recipe(online={"batches": 99})
+    assert len(Loop._batches(SimpleNamespace(recipe=few), rows)) == 9  # type: ignore[arg-type]
+
+
+def test_the_second_step_of_an_update_is_clipped_against_the_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ratios: list[float] = []
+    real = Loop._measure
+
+    def looked(self: Loop, batch: Sequence[Tokens], step: int, learn: bool) -> tuple[dict[str, float], str]:
+        report, stopped = real(self, batch, step, learn)
+        ratios.append(report["ratio"])
+        return report, stopped
+
+    monkeypatch.setattr(Loop, "_measure", looked)
+    trained(tmp_path, online_world.recipe(tmp_path, online={"updates": 1, "passes": 2}))
+    assert ratios[0] == pytest.approx(1, abs=1e-4) and abs(ratios[1] - 1) > 1e-3

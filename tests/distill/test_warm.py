@@ -18,8 +18,11 @@ from roleagent_lite.distill.choices import alike, drawn
 from roleagent_lite.distill.online import train_online
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.tree import choice_sums
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import RoleAgentError
 from roleagent_lite.store import Run
+from roleagent_lite.tasksets import load_tasks
+from roleagent_lite.types import Outcome, Step, Trajectory
 from tests.distill import local, online_world
 from tests.distill.test_online import equal, lines, trained, weights
 from tests.distill.test_tree import states
@@ -44,7 +47,7 @@ def test_imitation_makes_a_start_that_the_base_was_far_from(tmp_path: Path) -> N
     assert told["reference"] == "the adapter after the warm start"
     with Run.open(tmp_path / "run") as run:
         by_round = {t.round: t.model.rpartition("+")[2] for t in run.trajectories if t.split == "train"}
-        assert by_round == {0: "base", 2: "0", 3: "1"}
+        assert by_round == {0: "base", 3: "0", 4: "1"}
     assert json.loads((tmp_path / "run" / "warm.json").read_text(encoding="utf-8")) == start
 
 
@@ -109,3 +112,57 @@ def test_the_sealed_set_has_a_row_of_its_own_for_the_start(tmp_path: Path) -> No
         ("base", "start"), ("base", "adapter"), ("start", "adapter")
     ]  # fmt: skip
     assert told["sealed"]["systems"]["start"]["solved"] == 1.0 > told["sealed"]["systems"]["base"]["solved"]
+
+
+def hindsight(folder: Path, most: int) -> Recipe:
+    settings = recipe(folder, updates=1)
+    return settings.model_copy(update={"warm": settings.warm.model_copy(update={"hindsight": most})})
+
+
+def test_failed_episodes_are_imitated_under_the_task_that_they_solved(tmp_path: Path) -> None:
+    told = trained(tmp_path, hindsight(tmp_path, 2))
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    without = trained(plain, recipe(plain, updates=1))
+    assert without["warm"]["imitated"]["relabelled"] == 0 < told["warm"]["imitated"]["relabelled"] <= 2 * 6
+    more = told["warm"]["imitated"]["episodes"] - without["warm"]["imitated"]["episodes"]
+    assert more == told["warm"]["imitated"]["relabelled"]
+    with Run.open(tmp_path / "run") as run:
+        made = [t for t in run.trajectories if t.round == warm.HINDSIGHT]
+        assert len(made) == more and all(t.solved and len(t.steps) == 1 for t in made)
+        played = {parent(run, t) for t in made}
+        assert played <= {t.id for t in run.tasks if t.parent is None and t.split == "train"}
+        failed = {(t.task, t.steps[0].action) for t in run.trajectories if t.round == 0 and not t.solved}
+        assert {(parent(run, t), t.steps[0].action) for t in made} <= failed  # its own moves
+
+
+def parent(run: Run, trajectory: Trajectory) -> str | None:
+    task = run.tasks.get(trajectory.task)
+    assert task is not None
+    return task.parent
+
+
+def steps(plan: list[str]) -> tuple[Step, ...]:
+    return tuple(Step("seen", action, "came") for action in plan)
+
+
+def test_relabelled_tasks_are_few_new_and_short() -> None:
+    tasks = [t for t in load_tasks("household-easy") if t.split == "train"][:6]
+    plans = [registry.spec(t.env).make(t).walkthrough() for t in tasks]  # type: ignore[attr-defined]
+    groups = [
+        [
+            Trajectory(
+                f"0/p/{task.id}#0", task.id, "p", "m", 0, 0, "train", steps(plan), 0.0, Outcome("failed")
+            )
+        ]
+        for task, plan in zip(tasks, plans, strict=True)
+    ]
+    found, moves = warm.relabelled(tasks, groups, 1)
+    assert found and len({t.parent for t in found}) == len(found) == len({t.id for t in found})
+    for task in found:
+        env = registry.spec(task.env).make(task)
+        ends = [env.step(a).done for a in moves[task.id]]
+        assert ends == [False] * (len(ends) - 1) + [True] and task.split == "train"
+    assert warm.relabelled(tasks, groups, 0) == ([], {})
+    solved = [[replace(t, outcome=Outcome("solved"), score=1.0) for t in g] for g in groups]
+    assert warm.relabelled(tasks, solved, 3) == ([], {})

@@ -7,12 +7,13 @@ out step limits, which are the rollout's (`limit` says how many a task allows).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from roleagent_lite.envs.household.engine import Engine, Snapshot
 from roleagent_lite.envs.household.game import TASK_TYPES, Game, game_from_row
+from roleagent_lite.envs.household.hindsight import reached
 from roleagent_lite.envs.household.oracle import walkthrough
 from roleagent_lite.envs.household.problem import load_game, read_json, read_sentence
 from roleagent_lite.errors import ConfigError, nearest
@@ -78,6 +79,7 @@ class Household:
     """
 
     def __init__(self, task: Task) -> None:
+        self.task = task
         self.game = game_of(task)
         self.engine = Engine(self.game)
         self._text = self.engine.surroundings()
@@ -113,6 +115,10 @@ class Household:
         if plan is None:
             raise ConfigError("this household game cannot be won")
         return plan
+
+    def hindsight(self, actions: Sequence[str]) -> list[tuple[Task, int]]:
+        """Other tasks of this room that these moves solve from the start: see `hindsight.reached`."""
+        return reached(self.task, actions)
 
     def close(self) -> None:
         """Nothing to release."""
