@@ -75,7 +75,7 @@ def _task(task: Task, goal: Goal) -> Task:
     params |= {"type": kind, "object": thing}
     params["lamp" if kind == "look_at_obj_in_light" else "receptacle"] = other
     words = random.Random(f"{task.id}/{goal}").choice(TASK_TYPES[kind])
-    row = {
+    row: dict[str, Any] = {
         "env": task.env, "goal": words.format(obj=thing, recep=other, toggle=other), "seed": task.seed,
         "params": params, "split": task.split,
     }  # fmt: skip
