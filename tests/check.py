@@ -31,6 +31,7 @@ FIRST = (
 TESTS = (Check("tests", ["pytest", "-q"]),)
 BESIDE = (
     Check("types", ["mypy"]),
+    Check("TRL", ["pytest", "-q", "-m", "trl"]),
     Check("slow tests", ["pytest", "-q", "-m", "slow and not alfworld and not embedded"]),
     Check("embedded model", ["pytest", "-q", "-m", "embedded and not slow"]),
 )

@@ -62,11 +62,12 @@ def tokenizer_json(words: tuple[str, ...] = ()) -> Any:
 
 
 def save_tokenizer(
-    folder: Path, template: str = CHATML, *, pad: str | None = "<|pad|>", **config: Any
-) -> Path:
+    folder: Path, template: str = CHATML, *, pad: str | None = "<|pad|>", words: tuple[str, ...] = (),
+    **config: Any,
+) -> Path:  # fmt: skip
     """`folder` with tokenizer files in Hugging Face's layout; pad None = no padding token."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer_json().save(str(folder / "tokenizer.json"))
+    tokenizer_json(words).save(str(folder / "tokenizer.json"))
     values = {
         "tokenizer_class": "PreTrainedTokenizerFast", "chat_template": template, "eos_token": "<|text|>",
         "unk_token": "<|unk|>", "pad_token": pad, "clean_up_tokenization_spaces": False, **config,
@@ -77,16 +78,17 @@ def save_tokenizer(
 
 
 def save_model(
-    folder: Path, kind: str = "llama", *, seed: int = 0, hidden: int = 32, dtype: str = "float32"
-) -> Path:
+    folder: Path, kind: str = "llama", *, seed: int = 0, hidden: int = 32, dtype: str = "float32",
+    words: tuple[str, ...] = (),
+) -> Path:  # fmt: skip
     """A tokenizer and a random model of two layers in `folder`. Needs torch and transformers."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, logging
 
     logging.disable_progress_bar()
 
-    save_tokenizer(folder)
-    vocabulary = tokenizer_json().get_vocab_size()
+    save_tokenizer(folder, words=words)
+    vocabulary = tokenizer_json(words).get_vocab_size()
     torch.manual_seed(seed)
     # Wide first weights: with the usual ones so small a model can hardly prefer any token to another.
     ends = {"bos_token_id": 3, "eos_token_id": 2, "pad_token_id": 4, "initializer_range": 0.2}

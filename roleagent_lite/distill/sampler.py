@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
 from roleagent_lite.aiw.atlas import Atlas
 from roleagent_lite.aiw.curriculum import Curriculum
@@ -151,7 +151,15 @@ class CurriculumSampler:
         return out
 
 
-def for_trl(arguments: Any) -> dict[str, int]:
+class Numbers(TypedDict):
+    """How a trainer takes its rows; see `CurriculumSampler`."""
+
+    batch: int
+    repeat: int
+    passes: int
+
+
+def for_trl(arguments: Any) -> Numbers:
     """batch, repeat and passes as a GRPOConfig of TRL 1.14 wants them: whole groups, in TRL's order."""
     return {
         "batch": arguments.generation_batch_size // arguments.num_generations,

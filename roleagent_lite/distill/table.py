@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from roleagent_lite.distill.bake import bake, short_prompt
 from roleagent_lite.distill.prepare import SELECT
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.rows import Dropped, read
@@ -109,12 +110,15 @@ LAYOUTS: dict[str, tuple[dict[str, Any], Callable[[Sample, Row, int], Row]]] = {
 def rows(run: Run, recipe: Recipe, layout: str = "trl") -> tuple[list[Row], tuple[Dropped, ...]]:
     """Every sample that `recipe` would train on, as rows of a layout, and what became none.
 
-    Of the recipe only `method` and `data` count; groups without signal stay, with `signal` False. Raises
-    ConfigError for an unknown layout, RoleAgentError for rewards that are rubbish.
+    Of the recipe only `method`, `data` and `sft.bake` (the short prompt in place of the one that was sent)
+    count; groups without signal stay, with `signal` False. Raises ConfigError for an unknown layout or short
+    prompt, RoleAgentError for rewards that are rubbish.
     """
     _, make = _layout(layout)
     found = collect(run, rounds=recipe.data.rounds, strip_experience=recipe.data.experience == "strip")
     found = SELECT[recipe.method](found, recipe)
+    if recipe.sft.bake:
+        found, _ = bake(run, found, short_prompt(run, recipe.sft.bake))
     played = {t.id: t for t in read(run)[0]}
     made = []
     for index, sample in enumerate(found.samples):

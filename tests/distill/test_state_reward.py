@@ -3,10 +3,8 @@ own credit."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,13 @@ from roleagent_lite.distill.state_reward import StateReward, recorded_values, te
 from roleagent_lite.envs.household.env import Household
 from roleagent_lite.envs.household.generator import make_task_set
 from roleagent_lite.errors import RoleAgentError
-from roleagent_lite.rollout import play
-from roleagent_lite.stage import Episode
 from roleagent_lite.store import Run
-from roleagent_lite.types import Decision, Observation, PromptSet, Task, View
+from roleagent_lite.types import Observation, Task
 from roleagent_lite.wia import credit_group
 from roleagent_lite.wia.align import lms
 from tests import toy
-from tests.distill import make
+from tests.distill import make, toy_run
+from tests.distill.test_bake import LONG, played
 
 TAKEN = "You take the key."
 
@@ -45,34 +42,12 @@ def earned(reward: StateReward, texts: Sequence[str], before: Sequence[str] = ()
     return reward([[]] * n, said(*texts), task=["t1"] * n, actions=[list(before)] * n, **columns)
 
 
-class Scripted:
-    """Plays fixed moves, with what it foretells."""
-
-    prompt_set = PromptSet("seed00000000", {})
-
-    def __init__(self, moves: Sequence[tuple[str, str]]) -> None:
-        self.moves = list(moves)
-
-    async def act(self, view: View) -> Decision:
-        action, prediction = self.moves[view.step - 1]
-        return Decision(action, (prediction,), said=action)
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Two solved episodes of t1: one straight, one that looks around first; with every call."""
+    """Two solved episodes of t1: one straight, one that looks around first."""
     made = make.new_run(tmp_path / "r")
-    made.tasks.put(toy.task())
     ways = [["take key", "open door"], ["look around", "take key", "open door"]]
-    for k, way in enumerate(ways):
-        agent = Scripted([(action, TAKEN) for action in way])
-        played = asyncio.run(play(agent, Episode(toy.task(), 1, k, 0.9), model_name=make.MODEL))
-        steps = [
-            replace(s, said=text, call_ids=(make.call(made, f"c{k}{n}", text),))
-            for n, s in enumerate(played.steps)
-            for text in [reply(s.action, TAKEN)]
-        ]
-        make.episode(made, "t1", k, True, steps=steps)
+    toy_run.add(made, toy.task(), ways, lambda step: reply(step.action, TAKEN), TAKEN)
     return made
 
 
@@ -208,3 +183,21 @@ def test_settings_of_wia_count() -> None:
     reward = StateReward([toy.task()], wia, value=lambda task, state: 2.0)
     assert earned(reward, [reply("take key", "You take nothing.")]) == [pytest.approx(1.0 * (1 + 4 / 7))]
     assert from_mapping({"model": "openai/x", "tasks": "toy"}).wia == Wia()
+
+
+def test_the_replies_of_a_played_run_are_read_as_they_were(tmp_path: Path) -> None:
+    """A run by `evaluate`, its prompts and replies those of the agent `generate`."""
+    run = played(tmp_path, "r", LONG, prompts="v1")
+    rows, _ = table.rows(run, recipe_of({"model": "nowhere"}))
+    told: dict[str, float] = {}
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in rows[0]}
+    got = StateReward.of(run)(
+        columns.pop("prompt"), columns.pop("completion"), log_metric=told.__setitem__, **columns
+    )
+    assert len(got) > 4 and told["wia/read"] == 1.0 and 0 < told["wia/valid"] < 1
+    last = [k for k, row in enumerate(rows) if row["solved"] and k + 1 in (*_starts(rows), len(rows))]
+    assert last and all(got[k] == pytest.approx(rows[k]["step_reward"]) for k in last)
+
+
+def _starts(rows: list[dict[str, Any]]) -> list[int]:
+    return [k for k, row in enumerate(rows) if row["step"] == 1]

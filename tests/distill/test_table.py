@@ -17,6 +17,7 @@ from roleagent_lite.memory import parquet_rows
 from roleagent_lite.store import Run
 from roleagent_lite.types import Message, Outcome, Task
 from tests.distill import make
+from tests.distill.test_bake import LONG, SHORT, played
 from tests.distill.test_tokens import SAMPLE
 
 
@@ -133,3 +134,12 @@ def test_what_is_wrong_is_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RoleAgentError, match="cannot write the samples"):
         table.write(run, recipe(), tmp_path / "file" / "s.jsonl")
+
+
+def test_a_short_prompt_stands_in_the_place_of_what_was_sent(tmp_path: Path) -> None:
+    long, short = (played(tmp_path, name, texts, prompts="v1") for name, texts in (("l", LONG), ("s", SHORT)))
+    baked, dropped = table.rows(long, recipe(method="sft", sft={"bake": str(tmp_path / "s.json")}))
+    plain, _ = table.rows(short, recipe(method="sft"))
+    assert baked and not dropped
+    assert [r["prompt"] for r in baked] == [r["prompt"] for r in plain]
+    assert [r["completion"] for r in baked] == [r["completion"] for r in plain]
