@@ -37,6 +37,9 @@ BASE, ADAPTER, TEACHER = "base", "adapter", "teacher"
 SEED, EVOLVED = "seed", "evolved"
 CELLS = tuple(f"{who}+{prompt}" for who in (BASE, ADAPTER) for prompt in (SEED, EVOLVED))
 ROLE_OF: dict[str, Role] = {BASE: "agent", ADAPTER: "world", TEACHER: "judge"}
+ROLES_WORDS = (
+    "in the settings of these four cells, agent is the base, world the adapter and judge the teacher"
+)
 OWN_PROMPT = "prompt.json"  # beside the tables of a run that was begun with a prompt of its user's
 _OBSERVED, _MOVE = 200, 80  # tokens of one call beside the prompt's own texts, roughly
 _EMBEDDED_WORKERS = 4
@@ -158,6 +161,7 @@ async def four_cells_async(
             recorded, words = {}, "the base itself made the run: its cells are the teacher's"
         _announce(session, made, given, assigned)
         session.run.record("teacher", "teacher", {"words": words})
+        session.models.note(ROLES_WORDS)
         results = [
             await play_system([one], suite, assigned, run=session.run, workers=config.workers,
                               listener=session.listener)

@@ -231,8 +231,8 @@ def words_of(found: Cells) -> list[str]:
     if found.both is not None:
         claim = "" if found.both.within_noise() else "not "
         said.append(
-            f"Training gives {signed(found.both)} points more under the evolved prompt than under the seed "
-            f"prompt (two-sided p {p_words(found.both.p)}): {claim}within noise."
+            f"What training gives under the evolved prompt, less what it gives under the seed prompt: "
+            f"{signed(found.both)} points (two-sided p {p_words(found.both.p)}), {claim}within noise."
         )
     said.append(f"Teacher ({plain(str(found.about.get('teacher', '')))}): {plain(found.teacher)}.")
     if any(pair.success.within_noise(pair.p) for pair in found.pairs):

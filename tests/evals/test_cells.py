@@ -15,7 +15,7 @@ import pytest
 from roleagent_lite.ask import load_prompts, make_prompt_set
 from roleagent_lite.config import Budget, from_mapping
 from roleagent_lite.errors import BudgetStop, ConfigError
-from roleagent_lite.evals.cells import CELLS, ROLE_OF, FourCells, _settings, four_cells
+from roleagent_lite.evals.cells import CELLS, ROLE_OF, ROLES_WORDS, FourCells, _settings, four_cells
 from roleagent_lite.jobs import evaluate
 from roleagent_lite.lm.scripted import ScriptedModel
 from roleagent_lite.report import cells as report
@@ -69,6 +69,7 @@ def test_four_cells_on_the_runs_own_sealed_set(source: Path, tmp_path: Path) -> 
     assert all(list(result.scores) == test for result in found.results)
     with Run.open(tmp_path / "r") as run, Run.open(source) as first:
         assert run.status == "finished" and len(run.trajectories) == 80
+        assert [e.data["text"] for e in run.events if e.kind == "note"] == [ROLES_WORDS]
         models = {t.model for t in run.trajectories}
         assert models == {"small", "small+lora"}
         names = {str(e.data["prompt_set"]): str(e.data["system"]) for e in run.events if e.kind == "system"}

@@ -93,6 +93,9 @@ def test_what_training_gives_more_under_one_prompt_than_under_the_other(tmp_path
     """10 tasks gained under the seed prompt, 4 under the evolved one: 30 points fewer."""
     both = found(tmp_path, *FOUR).both
     assert both is not None and both.difference == pytest.approx(-0.3) and both.n == N
+    words = cells.words_of(found(tmp_path / "again", *FOUR))[1]
+    assert words.startswith("What training gives under the evolved prompt, less what it gives under the seed")
+    assert ": -30 (-56 to +1) points" in words and words.endswith("= 0.11), within noise.")
 
 
 def test_what_is_kept_and_saved_stands_first(tmp_path: Path) -> None:
