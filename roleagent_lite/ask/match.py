@@ -5,7 +5,7 @@ Owns the rule. Leaves out what becomes of an action that maps to none (rollout).
 1. The text as it is, if it is allowed.
 2. The text *unwrapped*: what stands in `<action>…</action>`, else behind the first line's `Action:` label,
    else the first line that is not empty; without a prompt sign (`>`), without quotes, backticks or asterisks
-   around it. Allowed as it then stands: taken.
+   around it (a call keeps those of its arguments). Allowed as it then stands: taken.
 3. Without final periods, in lower case, inner spaces as one: taken if exactly one allowed text is equal
    under the same treatment. Two or more: nothing is guessed.
 """
@@ -22,7 +22,20 @@ _LABEL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _MADE_UP = re.compile(r"\n[ \t]{0,40}(?:\*\*)?observation(?:\*\*)?[ \t]{0,9}:", re.IGNORECASE)
+_CALL = re.compile(r"[\w.:/-]+\(.*\)")
 _WRAPPERS = ('"', "'", "`", "*", "“”", "‘’", "«»", "<>", "[]")
+
+
+def _bare_of(inner: str, marks: set[str]) -> bool:
+    """Whether no mark stands in `inner`, but for the quotes of a call's arguments."""
+    if len(marks) > 1 or not _CALL.fullmatch(inner):
+        return not set(inner) & marks
+    depth = 0
+    for sign in inner:
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign in marks and depth <= 0:
+            return False
+    return True
 
 
 def _peel(line: str) -> str:
@@ -35,7 +48,7 @@ def _peel(line: str) -> str:
         for mark in _WRAPPERS:
             left, right = mark[0], mark[-1]
             inner = line[1:-1]
-            if len(line) > 2 and line[0] == left and line[-1] == right and not (set(inner) & {left, right}):
+            if len(line) > 2 and line[0] == left and line[-1] == right and _bare_of(inner, {left, right}):
                 line = inner
                 break
         else:

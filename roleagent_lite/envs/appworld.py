@@ -116,7 +116,7 @@ def ready(name: str) -> None:
 
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else 50."""
-    return params.whole(task, "max_steps", STEPS, least=1)
+    return params.steps(task, STEPS)
 
 
 def row(name: str, given: Mapping[str, Any]) -> dict[str, Any]:

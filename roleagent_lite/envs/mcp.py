@@ -91,7 +91,7 @@ def texts_of(task: Task) -> tuple[list[str] | None, ...]:
 
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else 20."""
-    return params.whole(task, "max_steps", STEPS, least=1)
+    return params.steps(task, STEPS)
 
 
 class Session:

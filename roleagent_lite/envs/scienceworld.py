@@ -151,7 +151,7 @@ def _resets(action: str) -> bool:
 
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else 100."""
-    return params.whole(task, "max_steps", STEPS, least=1)
+    return params.steps(task, STEPS)
 
 
 def _named(task: Task) -> tuple[str, int, tuple[str, ...]]:

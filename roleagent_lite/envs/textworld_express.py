@@ -67,7 +67,7 @@ _TOLD = (
 
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else 50."""
-    return params.whole(task, "max_steps", STEPS, least=1)
+    return params.steps(task, STEPS)
 
 
 def _options(task: Task) -> str:

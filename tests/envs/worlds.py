@@ -50,14 +50,13 @@ def _shipped(name: str, env: str | None = None) -> Tasks:
 
 @dataclass(frozen=True)
 class World:
-    """One world. tasks(count): so many, or as many as there are; plan: what wins a task; words: what a random
-    player says where nothing is listed; idle: an action without effect; bare: one that is understood at the
-    start of `tasks(1)`; slow: an episode takes seconds; serve: opens what it needs (a server)."""
+    """One world. tasks(count): so many, or as many as there are; idle: an action without effect; plan: what
+    wins a task; words: what a random player says where nothing is listed; slow: an episode takes seconds;
+    serve: opens what it needs (a server)."""
 
     name: str
     tasks: Tasks
     idle: str
-    bare: str
     plan: Plan = _own_plan
     words: tuple[str, ...] = ()
     slow: bool = False
@@ -180,7 +179,8 @@ def _lake_plan(task: Task) -> list[str]:
 
 
 def _own_tasks(count: int) -> Sequence[Task]:
-    return [Task(f"o{n}", "tests.cellar:Cellar", "Open the chest.", n, {}, "test") for n in range(count)]
+    short = {"max_steps": 3}  # with all eight even chance opens the chest
+    return [Task(f"o{n}", "tests.cellar:Cellar", "Open the chest.", n, short, "test") for n in range(count)]
 
 
 HOME = (
@@ -195,32 +195,32 @@ LINES = (
 WORLDS: Mapping[str, World] = {
     world.name: world
     for world in (
-        World("household", _shipped("household-medium"), "look", "inventory"),
+        World("household", _shipped("household-medium"), "look"),
         World(
-            "household:alfworld", _shipped("household-medium", "household:alfworld"), "look", "inventory",
+            "household:alfworld", _shipped("household-medium", "household:alfworld"), "look",
             slow=True,
         ),
-        World("webshop", _shipped("webshop"), "click[no such button]", "search[red lamp]"),
+        World("webshop", _shipped("webshop"), "click[no such button]"),
         World(
-            "search", _shipped("search"), "<search>river</search>", "<search>river</search>",
+            "search", _shipped("search"), "<search>river</search>",
             words=("<search>river</search>", "<search>who founded</search>", "<answer>7</answer>", "hm"),
         ),
-        World("shell", _shipped("shell"), "true", "echo 'a b'", words=LINES),
-        World("tools", _shipped("tools"), "nosuch()", "done"),
+        World("shell", _shipped("shell"), "true", words=LINES),
+        World("tools", _shipped("tools"), "nosuch()"),
         World(
-            "scienceworld", _shipped("scienceworld"), "look around", "open cupboard", words=HOME, slow=True
+            "scienceworld", _shipped("scienceworld"), "look around", words=HOME, slow=True
         ),
-        World("textworld-express", _shipped("textworld-express"), "fly", "inventory"),
+        World("textworld-express", _shipped("textworld-express"), "fly"),
         World(
-            "appworld", _appworld_tasks, "print(x)", "x = 4", plan=_appworld_plan, serve=_appworld,
+            "appworld", _appworld_tasks, "print(x)", plan=_appworld_plan, serve=_appworld,
             words=("x = 1", "print(x)", "y = 2", "print(z)", "apis.supervisor.complete_task(answer=x)"),
         ),
-        World("gym:FrozenLake-v1", _lake_tasks, "fly", "down", plan=_lake_plan),
+        World("gym:FrozenLake-v1", _lake_tasks, "fly", plan=_lake_plan),
         World(
-            "mcp:", _mcp_tasks, "hm", 'lookup({"name": "Ada"})', serve=_mcp,
+            "mcp:", _mcp_tasks, "hm", serve=_mcp,
             words=('lookup({"name": "Ada"})', 'lookup({"name": "Zoe"})', "answer[4]", "hm"),
         ),
-        World("tests.cellar:Cellar", _own_tasks, "open chest", "search shelf"),
+        World("tests.cellar:Cellar", _own_tasks, "open chest"),
     )
 }  # fmt: skip
 
