@@ -283,18 +283,17 @@ def _judged(played: Sequence[Trajectory], wia: Wia) -> list[Credit]:
 def _calls(world: SilentWorld, completion: Any) -> list[int]:
     """How many calls of each of the model's turns reached `act`: TRL answers the others itself."""
     turns = [m for m in completion if m.get("role") == "assistant"] if isinstance(completion, list) else []
-    taken = inspect.signature(world.act)
+    taken = set(inspect.signature(world.act).parameters)
     found = []
     for turn in turns:
-        count = 0
-        for call in turn.get("tool_calls") or ():
-            asked = call.get("function") or {}
-            with suppress(TypeError, KeyError):
-                if asked.get("name") == "act":
-                    taken.bind(**asked["arguments"])
-                    count += 1
-        found.append(count)
+        asked = [call.get("function") or {} for call in turn.get("tool_calls") or ()]
+        given = [set(one["arguments"]) for one in asked if one.get("name") == "act" and _is_object(one)]
+        found.append(sum("action" in names and names <= taken for names in given))
     return found
+
+
+def _is_object(asked: Mapping[str, Any]) -> bool:
+    return isinstance(asked.get("arguments"), dict)
 
 
 def per_step(trainer: type[Any]) -> type[Any]:
