@@ -70,7 +70,8 @@ def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _imitated(found: dict[str, Any]) -> str:
-    return f"{found['moves']} moves of {found['episodes']} solved episodes of {found['tasks']} training tasks"
+    words = f"{found['moves']} of {found['of']} moves of {found['episodes']} solved episodes"
+    return words + (f", {found['relabelled']} of them solved another task" if found["relabelled"] else "")
 
 
 def share(found: dict[str, Any]) -> str:

@@ -140,14 +140,16 @@ class Warm(_Table):
     imitate the solved episodes, at most `per_task` of a task.
 
     hindsight: of each training task at most so many other tasks that its failed episodes turn out to have
-    solved are imitated as well, where the world can say so (household). temperature: of the draws. epochs,
-    lr, batch: of the imitation; batch in moves.
+    solved are imitated as well, where the world can say so (household). temperature: of the draws. sure:
+    moves that the model made with at least this probability are left out: they teach it next to nothing.
+    epochs, lr, batch: of the imitation; batch in moves.
     """
 
     group: int = Field(default=0, ge=0)
     temperature: float = Field(default=0.5, gt=0, le=2)
     per_task: int = Field(default=4, ge=1)
     hindsight: int = Field(default=0, ge=0)
+    sure: float = Field(default=1.0, gt=0, le=1)
     epochs: int = Field(default=4, ge=1)
     lr: float = Field(default=5e-4, gt=0)
     batch: int = Field(default=64, ge=1)

@@ -8,13 +8,14 @@ imitated, never an oracle's. Leaves out which episodes may be imitated (samples.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from roleagent_lite.distill import curve, lora, tree
-from roleagent_lite.distill.choices import alike, drawn, is_choice, key_of
+from roleagent_lite.distill.choices import OfflineChoices, alike, drawn, is_choice, key_of
 from roleagent_lite.distill.job import identity
 from roleagent_lite.distill.loss import Totals
 from roleagent_lite.distill.policy import Policy
@@ -98,7 +99,8 @@ async def warm_up(
     played = time.monotonic()
     ours = _recipe_of(recipe)
     found = prepare(stand.session.run, ours, tokenizer)
-    rows = [t for t in found.usable if is_choice(t)]
+    solved = [t for t in found.usable if is_choice(t)]
+    rows = [t for t in solved if _unsure(t, settings.sure)] or solved
     if not rows:
         raise RoleAgentError(
             f"the model solved none of {len(train)} training tasks in {settings.group} tries each: there is "
@@ -113,8 +115,8 @@ async def warm_up(
     told = {
         "dev": curve.told([t for g in before for t in g]),
         "played": curve.told([t for g in groups for t in g]),
-        "imitated": {"episodes": len({t.sample.trajectory for t in rows}),
-                     "tasks": len({t.sample.task for t in rows}), "moves": len(rows),
+        "imitated": {"episodes": len({t.sample.trajectory for t in solved}),
+                     "tasks": len({t.sample.task for t in solved}), "moves": len(rows), "of": len(solved),
                      "states": len(alike(rows)), "relabelled": len(again)},
         "steps": trained.steps, "last": dict(trained.last),
         "seconds": {"dev": round(looked - clock, 2), "play": round(played - looked, 2),
@@ -122,6 +124,12 @@ async def warm_up(
         "peak_mib": curve.peak_mib(),
     }  # fmt: skip
     return _kept(stand.session.run.dir / "warm.json", told)
+
+
+def _unsure(tokens: Tokens, sure: float) -> bool:
+    """Whether the move was made with a probability under `sure`, or it is not known."""
+    logp = OfflineChoices.recorded(tokens)
+    return sure >= 1 or logp is None or math.exp(float(logp)) < sure
 
 
 def relabelled(

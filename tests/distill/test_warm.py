@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportErr
 import torch
 
 from roleagent_lite.distill import online, warm
-from roleagent_lite.distill.choices import alike, drawn
+from roleagent_lite.distill.choices import OfflineChoices, alike, drawn
 from roleagent_lite.distill.online import train_online
 from roleagent_lite.distill.recipe import Recipe
+from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.tree import choice_sums
 from roleagent_lite.envs import registry
 from roleagent_lite.errors import RoleAgentError
@@ -166,3 +168,22 @@ def test_relabelled_tasks_are_few_new_and_short() -> None:
     assert warm.relabelled(tasks, groups, 0) == ([], {})
     solved = [[replace(t, outcome=Outcome("solved"), score=1.0) for t in g] for g in groups]
     assert warm.relabelled(tasks, solved, 3) == ([], {})
+
+
+def test_moves_that_it_was_sure_of_are_left_out() -> None:
+    tokens = states()[1]
+    sums = (-0.1, -3.0)  # of the two choices of one and two tokens
+
+    def row(probability_of_first: bool) -> Tokens:
+        scores = tuple(
+            (value / len(ids),) * len(ids) for value, ids in zip(sums, tokens.choices, strict=True)
+        )
+        text = tokens.sample.choices[0 if probability_of_first else 1]
+        return replace(tokens, sample=replace(tokens.sample, scores=scores, text=text))
+
+    sure, odd = row(True), row(False)
+    p = math.exp(float(OfflineChoices.recorded(sure)))
+    assert 0.5 < p < 1
+    assert not warm._unsure(sure, p - 0.01) and warm._unsure(sure, p + 0.01) and warm._unsure(odd, p)
+    assert warm._unsure(sure, 1.0)  # 1: none is left out
+    assert warm._unsure(replace(sure, sample=replace(sure.sample, scores=())), 0.1)  # not known
