@@ -7,6 +7,7 @@ that heeds the lesson where its prompt holds it, and an adapter that knows it by
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from roleagent_lite.store import Run
 from roleagent_lite.types import Message, Model, Progress, Reply, Request, Role
 from tests.evals.make import toy_file, toy_suite
 from tests.evolve.kitchen import run_kitchen
+from tests.kill_runner import die_after, finish, start
 from tests.scripted_world import rows, rule, write_tasks
 
 SOURCE: dict[str, Any] = {"evolve": {"rounds": 2, "tasks_per_round": 5, "group": 2, "dev": 20, "test": 20}}
@@ -165,6 +167,51 @@ def test_a_cap_stops_and_the_same_call_goes_on_without_asking_again(source: Path
     again = stand_ins()
     played(source, tmp_path / "r", again, limit=5)
     assert sum(m.requests for m in again.values()) == 0
+
+
+def one_session(source: Path, out: Path, log: Path, die_at: int | None) -> None:
+    """Plays the cells; a line in `log` for each request that reaches a model."""
+    if die_at is not None:
+        die_after(die_at)
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def logged(answer: Any) -> Any:
+        def told(request: Request) -> Any:
+            os.write(
+                file,
+                request.sample.encode() + b"\n" + json.dumps(request.messages[-1].content).encode() + b"\n",
+            )
+            return answer(request)
+
+        return told
+
+    models: dict[Role, Any] = {
+        ROLE_OF["base"]: ScriptedModel(logged(rule), "small"),
+        ROLE_OF["adapter"]: ScriptedModel(logged(by_heart), "small+lora"),
+        ROLE_OF["teacher"]: ScriptedModel(logged(rule), "scripted-kitchen"),
+    }
+    played(source, out, models, limit=5, report=report.write)
+
+
+def test_res_03_kill_9_in_the_middle_buys_nothing_twice_and_changes_nothing(
+    source: Path, tmp_path: Path
+) -> None:
+    assert finish(start(one_session, source, tmp_path / "whole", tmp_path / "whole.log", None)) == 0
+    out, log = tmp_path / "r", tmp_path / "log"
+    assert finish(start(one_session, source, out, log, 90_000)) == -9
+    with Run.open(out) as run:
+        stored = {call.request.sample + call.request.messages[-1].content for call in run.calls}
+    before = log.read_text(encoding="utf-8")
+    assert stored and finish(start(one_session, source, out, log, None)) == 0
+    later = log.read_text(encoding="utf-8").removeprefix(before).splitlines()
+    asked = {a + json.loads(b) for a, b in zip(later[::2], later[1::2], strict=True)}
+    assert asked and not asked & stored
+    cells = [json.loads((tmp_path / name / "cells.json").read_text()) for name in ("whole", "r")]
+    for one in cells:
+        one.pop("run")
+        for cell in one["cells"].values():
+            cell.pop("seconds")
+    assert cells[0] == cells[1]
 
 
 def test_what_must_be_the_same_at_a_resume(source: Path, tmp_path: Path) -> None:
