@@ -24,7 +24,7 @@ from roleagent_lite.distill.choices import key_of
 from roleagent_lite.distill.online import Loop, train_online
 from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.prepare import prepare
-from roleagent_lite.distill.recipe import Recipe, load_recipe
+from roleagent_lite.distill.recipe import Recipe, Warm, load_recipe
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.report.write import write_report
@@ -347,7 +347,8 @@ def test_two_updates_of_the_embedded_model_in_the_house(tmp_path: Path) -> None:
     """The shipped recipe on household-easy, cut down to what a few minutes can do."""
     recipe = load_recipe("smollm2-cpu")
     small = {"updates": 2, "tasks": 1, "group": 3, "states": 3, "dev": 1, "dev_every": 0, "minutes": 0.0}
-    recipe = recipe.model_copy(update={"online": recipe.online.model_copy(update=small)})
+    update = {"online": recipe.online.model_copy(update=small), "warm": Warm()}
+    recipe = recipe.model_copy(update=update)
     told = train_online(recipe, "household-easy", tmp_path / "run")
     assert (told["updates"], told["stopped"]) == (2, "")
     rows = lines(tmp_path)
