@@ -24,7 +24,8 @@ MAX_PROMPT = 1024  # tokens, verl's `data.max_prompt_length`
 
 
 class Rows:
-    """The rows of a parquet file in tokens, as verl's RLHFDataset gives them; a torch Dataset by its form."""
+    """The rows of a parquet file in tokens, padded on the left, as verl's RLHFDataset gave them to verl-agent
+    (it leaves tokens to the rollout since); a torch Dataset by its form."""
 
     def __init__(self, file: Path, tokenizer: Any, max_prompt: int = MAX_PROMPT) -> None:
         import pyarrow.parquet

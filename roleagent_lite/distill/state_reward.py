@@ -36,6 +36,9 @@ from roleagent_lite.types import Decision, Observation, Task
 from roleagent_lite.wia.align import align, scorer
 from roleagent_lite.wia.reward import modulate, predictive, returns
 
+GRID = (
+    1 << 16
+)  # TRL averages in float32: on this grid equal rewards have their own value as the mean, exactly
 Value = Callable[[str, Observation], float]
 """(task id, state) -> what is expected from there on, in R_task's unit."""
 
@@ -108,7 +111,7 @@ class StateReward:
         log_metric: Callable[[str, float], None] | None = None,
         **row: Any,
     ) -> list[float | None]:
-        """TRL's signature: one R a completion, None (left out) where the world failed.
+        """TRL's signature: one R a completion (to 1/65536), None (left out) where the world failed.
 
         The keywords are columns of the rows. Raises RoleAgentError for a task that is unknown, and for a row
         whose moves do not lead to its state: another version of the world, say.
@@ -128,7 +131,7 @@ class StateReward:
         if log_metric is not None and counted:
             for what in ("read", "valid", "task_return", "foresight"):
                 log_metric(f"wia/{what}", sum(getattr(v, what) for v in counted) / len(counted))
-        return [None if v is None else v.reward for v in found]
+        return [None if v is None else round(v.reward * GRID) / GRID for v in found]
 
     def score(
         self, data_source: str, solution_str: str, ground_truth: str, extra_info: Mapping[str, Any] | None
