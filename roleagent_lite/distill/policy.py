@@ -126,13 +126,33 @@ class Policy:
         )
 
     def logps(self, rows: Rows) -> Any:
-        """log p of each target (B, T), nats, float32, with gradient where it is enabled."""
-        keep = rows.targets.shape[1]
+        """log p of each trained target (B, T), nats, float32, with gradient where it is enabled; what stands
+        where nothing is trained means nothing.
+
+        The output layer reads the trained positions only: with a large vocabulary it costs as much as all
+        blocks, and prompts of one batch end at different places.
+        """
+        keep, head = rows.targets.shape[1], self.model.get_output_embeddings()
+        if head is None or not self.packs:
+            return token_logps(self._logits(rows, keep)[:, -keep - 1 : -1], rows.targets)
+        trained = rows.mask.bool()
+
+        def narrow(layer: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (given[0][:, -keep - 1 : -1][trained].unsqueeze(0), *given[1:])
+
+        hook = head.register_forward_pre_hook(narrow)
+        try:
+            logits = self._logits(rows, keep)
+        finally:
+            hook.remove()
+        each = token_logps(logits, rows.targets[trained].unsqueeze(0))[0]
+        return each.new_zeros(trained.shape).masked_scatter(trained, each)
+
+    def _logits(self, rows: Rows, keep: int) -> Any:
         with self._around():
-            logits = self.model(
+            return self.model(
                 input_ids=rows.ids, attention_mask=rows.attention, logits_to_keep=keep + 1, use_cache=False
             ).logits
-        return token_logps(logits[:, -keep - 1 : -1], rows.targets)
 
     def fixed_logps(self, rows: Rows) -> Any:
         """As `logps`, of the policy as it is, without gradient and dropout."""

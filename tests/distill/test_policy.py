@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,21 @@ def test_log_probabilities_are_those_of_each_reply_token() -> None:
         assert found[number, at : at + len(by_hand)].tolist() == pytest.approx(by_hand, abs=1e-5)
         mask = batch.mask[number].tolist()
         assert mask == [0.0] * at + [1.0] * len(by_hand) + [0.0] * (len(mask) - at - len(by_hand))
+
+
+def test_the_output_layer_reads_trained_positions_only() -> None:
+    """With a large vocabulary it costs as much as all blocks; prompts of a batch end at different places."""
+    made, seen = local.policy(local.recipe()), []
+    head = made.model.get_output_embeddings()
+    counter = head.register_forward_hook(lambda layer, given, out: seen.append(out.shape[:2]))
+    batch = made.rows(local.rows())
+    made.logps(batch)
+    trained = int(batch.mask.sum())
+    assert seen == [(1, trained)] and trained < batch.mask.numel()
+    counter.remove()
+    assert not head._forward_pre_hooks
+    nothing = dataclasses.replace(batch, mask=0 * batch.mask)
+    assert made.logps(nothing).shape == batch.mask.shape  # a batch without trained tokens
 
 
 def test_a_batch_changes_nothing() -> None:
