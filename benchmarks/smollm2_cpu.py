@@ -20,8 +20,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from roleagent_lite.distill.seeds import markdown, plot, pooled
+from roleagent_lite.distill.seeds import course, markdown, pooled
+from roleagent_lite.report import svg
 
 
 def started(seed: int, plan: argparse.Namespace) -> subprocess.Popen[bytes]:
@@ -57,6 +59,15 @@ def trained(seeds: list[int], plan: argparse.Namespace) -> dict[int, dict[str, f
     return spent
 
 
+def drawn(found: dict[str, Any]) -> str:
+    """Solved dev tasks by update, a line a seed."""
+    series = [
+        svg.Series(name, tuple(svg.Point(x, y) for x, y in points)) for name, points in course(found).items()
+    ]
+    label = "updates of GRPO (0: after imitation, -1: the base)"
+    return svg.lines("Dev tasks solved, greedy", label, "share", series)
+
+
 def main() -> None:
     take = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     take.add_argument("--seeds", default="1,2,3")
@@ -75,7 +86,7 @@ def main() -> None:
         one["spent"] = json.loads(file.read_text()) if file.is_file() else None
     (plan.out / "seeds.json").write_text(json.dumps(found, indent=2) + "\n")
     (plan.out / "seeds.md").write_text(markdown(found))
-    (plan.out / "dev.svg").write_text(plot(found))
+    (plan.out / "dev.svg").write_text(drawn(found))
     print(markdown(found))
     for one in found["seeds"]:
         spent = one["spent"] or {"wall": float("nan"), "cpu": float("nan")}

@@ -1,7 +1,7 @@
 """Several online trainings of one recipe with different seeds, read as one result.
 
-Owns pooling the sealed tasks over seeds, the curve on the dev tasks, and both as Markdown and SVG. Leaves out
-training and playing (online.py, sealed.py) and statistics (stats).
+Owns pooling the sealed tasks over seeds, their table, and the curve on the dev tasks. Leaves out training and
+playing (online.py, sealed.py), statistics (stats) and drawing.
 
 A task that is played once a seed is one task: the scores of all seeds stand in one row, so that intervals are
 over tasks, clustered, and differences are paired task by task.
@@ -18,7 +18,6 @@ from typing import Any
 
 from roleagent_lite.distill import curve
 from roleagent_lite.errors import ConfigError
-from roleagent_lite.report import svg
 from roleagent_lite.stats import paired_difference, success_rate, task_means
 from roleagent_lite.store import Run
 
@@ -137,15 +136,11 @@ def _percent(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.0%}"
 
 
-def plot(found: Mapping[str, Any]) -> str:
-    """Solved dev tasks by update, a line a seed; the base stands one place before the first update."""
-    series = []
-    for seed in found["seeds"]:
-        points = [
-            svg.Point(-1 if look.get("system") == "base" else look["update"], look["solved"])
-            for look in seed["dev"]
+def course(found: Mapping[str, Any]) -> dict[str, list[tuple[int, float | None]]]:
+    """Of each seed (update, share of the dev tasks solved); the base stands at -1, before the first update."""
+    return {
+        f"seed {seed['seed']}": [
+            (-1 if look.get("system") == "base" else look["update"], look["solved"]) for look in seed["dev"]
         ]
-        series.append(svg.Series(f"seed {seed['seed']}", tuple(points)))
-    based = any(look.get("system") == "base" for s in found["seeds"] for look in s["dev"])
-    label = "updates of GRPO" + (" (-1: the base, 0: after imitation)" if based else "")
-    return svg.lines("Dev tasks solved, greedy", label, "share", series)
+        for seed in found["seeds"]
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportErr
 
 from roleagent_lite.distill.online import train_online
 from roleagent_lite.distill.recipe import seeded
-from roleagent_lite.distill.seeds import markdown, plot, pooled
+from roleagent_lite.distill.seeds import course, markdown, pooled
 from roleagent_lite.errors import ConfigError
 from tests.distill import online_world
 
@@ -50,13 +49,14 @@ def test_scores_of_all_seeds_stand_in_one_row_a_task(folders: list[Path]) -> Non
     assert found["seeds"][0]["play"][0]["update"] == 0 and found["seeds"][0]["peak_mib"] > 0
 
 
-def test_it_is_written_with_a_row_a_system_and_drawn_with_a_line_a_seed(folders: list[Path]) -> None:
+def test_it_is_written_with_a_row_a_system_and_has_a_line_a_seed(folders: list[Path]) -> None:
     found = pooled(folders)
     text = markdown(found)
     assert text.count("\n| ") == 4 and "| base |" in text and "SFT on its own solved episodes" in text
     assert text.count("points on 60 tasks") == 3 and "beyond noise" in text
-    drawing = ET.fromstring(plot(found))
-    assert len([e for e in drawing.iter() if e.tag.endswith("polyline")]) == 2
+    lines = course(found)
+    assert list(lines) == ["seed 1", "seed 2"] and [x for x, _ in lines["seed 1"]] == [-1, 0, 1]
+    assert [y for _, y in lines["seed 2"]] == [look["solved"] for look in found["seeds"][1]["dev"]]
 
 
 def test_what_does_not_belong_together_is_refused(folders: list[Path], tmp_path: Path) -> None:
