@@ -137,7 +137,7 @@ def _percent(value: float | None) -> str:
 
 
 def course(found: Mapping[str, Any]) -> dict[str, list[tuple[int, float | None]]]:
-    """Of each seed (update, share of the dev tasks solved); the base stands at -1, before the first update."""
+    """Of each seed (update, share of dev tasks solved); the base stands at -1, before the first update."""
     return {
         f"seed {seed['seed']}": [
             (-1 if look.get("system") == "base" else look["update"], look["solved"]) for look in seed["dev"]
