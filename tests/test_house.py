@@ -169,7 +169,7 @@ def test_servers_bind_this_machine_only(path: Path) -> None:
 
 # A user's own code is imported by a name that `cli/trust.py` has vetted or announced; the last two import
 # names of our own.
-IMPORTERS = ("envs.registry", "agents.external", "systems.external", "", "distill.stack")
+IMPORTERS = ("envs.registry", "envs.gymnasium", "agents.external", "systems.external", "", "distill.stack")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: module_of(p) or "package")
