@@ -92,7 +92,7 @@ def write(prepared: Prepared, tokenizer: Tokenizer, folder: Path, back: str) -> 
         }  # fmt: skip
         _json(partial / "bundle.json", told)
         texts = {
-            "requirements.txt": "".join(f"{line}\n" for line in requirements()),
+            "requirements.txt": "".join(f"{line}\n" for line in requirements(recipe)),
             "train.py": SCRIPT, "train.ipynb": json.dumps(notebook(), indent=1) + "\n",
             "README.md": _readme(recipe, prepared.report, back),
         }  # fmt: skip
@@ -242,16 +242,17 @@ def take_back(file: Path, trained: Path, recipe: Recipe) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], told)
 
 
-def requirements() -> list[str]:
+def requirements(recipe: Recipe | None = None) -> list[str]:
     """What training needs, pinned to the versions installed here (without a local build's suffix); the
-    project's own bounds for what is not installed."""
+    project's own bounds for what is not installed. Unsloth where the recipe asks for it, by its bound."""
     bounds: dict[str, str] = {}
     for line in metadata.requires("roleagent-lite") or ():
         spec = line.partition(";")[0].strip()
         name = spec.replace("[", " ").replace(">", " ").replace("<", " ").replace("=", " ").split()[0]
         bounds.setdefault(name, spec)
     out = []
-    for name in NEEDED:
+    asked = recipe is not None and (recipe.backend == "unsloth" or recipe.train.four_bit)
+    for name in (*NEEDED, "unsloth") if asked else NEEDED:
         try:
             out.append(f"{name}=={metadata.version(name).partition('+')[0]}")
         except metadata.PackageNotFoundError:

@@ -104,6 +104,16 @@ def test_requirements_are_pinned_and_the_notebook_is_one() -> None:
     assert "!python train.py" in [c["source"] for c in made["cells"]]
 
 
+def test_unsloth_goes_along_where_the_recipe_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = [*(metadata.requires("roleagent-lite") or ()), "unsloth>=2026.10.9; extra == 'unsloth'"]
+    monkeypatch.setattr(metadata, "requires", lambda name: bounds)
+    for more in ({"backend": "unsloth"}, {"train": {"four_bit": True, "batch": 3}}):
+        lines = bundle.requirements(local.recipe(**more))
+        assert lines[:-1] == bundle.requirements()
+        assert lines[-1] == "unsloth>=2026.10.9" or lines[-1].startswith("unsloth==")
+    assert bundle.requirements(local.recipe()) == bundle.requirements()
+
+
 def test_what_is_not_installed_keeps_the_projects_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     real = metadata.version
 
