@@ -15,6 +15,7 @@ from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError, nearest
 from roleagent_lite.types import Decision, Step, View
 
+UNLISTED = "(none is listed: write your own, in one of these forms)"  # the heading above asks to choose one
 MAX_SHOWN = 1500  # characters of one past observation; a page of text, the present one is shown whole
 
 
@@ -81,7 +82,7 @@ def actions(view: View) -> str:
     lines = list(view.observation.admissible)
     forms = registry.spec(view.task.env).vocabulary if view.observation.open or not lines else ""
     if forms:
-        lines.append(f"or: {forms}" if lines else forms)
+        lines.append(f"or: {forms}" if lines else f"{UNLISTED} {forms}")
     return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
@@ -37,7 +37,8 @@ class EnvSpec:
     any; task_set: the shipped set that stands for them; wants: what a line of a task file has to hold, where
     nothing can be played without one; row: makes a task row of a foreign one (a question, say); goal: what
     its tasks are about, where they differ by seed alone; blocking: whether a step may take so long (a
-    process, a network) that it has to run in a thread; ready: raises in words what is to be installed,
+    process, a network) that it has to run in a thread; shown: tokens that a step shows an agent (goal, last
+    steps, observation, actions), for estimates; ready: raises in words what is to be installed,
     fetched or started before an episode can begin; check: raises ConfigError for a task whose params it
     cannot play, without making an episode.
     """
@@ -54,6 +55,7 @@ class EnvSpec:
     row: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     goal: str = ""
     blocking: bool = False
+    shown: int = 200
     task_set: str = ""
     wants: str = ""
     ready: Callable[[], object] | None = None
@@ -94,7 +96,7 @@ def _webshop(name: str = "webshop") -> EnvSpec:
     return EnvSpec(
         name, partial(env.WebShop, name), env.limit, 2, env.VOCABULARY, True, True,
         tasks=partial(env.sessions, name) if own else None, task_set="" if own else "webshop",
-        ready=partial(env.files_of, name) if own else None, check=env.check,
+        ready=partial(env.files_of, name) if own else None, check=env.check, shown=500,
     )  # fmt: skip
 
 
@@ -104,7 +106,7 @@ def _search(name: str = "search") -> EnvSpec:
     return EnvSpec(
         name, partial(env.Search, name), env.limit, 4, env.VOCABULARY, True, True, row=env.row,
         blocking="//" in name, task_set="search" if name == "search" else "", wants=env.WANTS,
-        ready=partial(env.ready, name), check=env.asked,
+        ready=partial(env.ready, name), check=env.asked, shown=400,
     )  # fmt: skip
 
 
@@ -113,7 +115,7 @@ def _tools() -> EnvSpec:
 
     return EnvSpec(
         "tools", env.Tools, env.limit, env.HISTORY, env.VOCABULARY, True, True, tasks=taskset.rows,
-        ready=apis.ready, check=env.entry_of,
+        ready=apis.ready, check=env.entry_of, shown=1900,
     )  # fmt: skip
 
 
@@ -122,7 +124,7 @@ def _shell() -> EnvSpec:
 
     return EnvSpec(
         "shell", env.Shell, env.limit, 4, env.VOCABULARY, True, True, goal=env.GOAL, blocking=True,
-        task_set="shell", ready=sandbox.bashkit, check=env.fault_of,
+        task_set="shell", ready=sandbox.bashkit, check=env.fault_of, shown=500,
     )  # fmt: skip
 
 
@@ -132,7 +134,7 @@ def _scienceworld() -> EnvSpec:
 
     return EnvSpec(
         "scienceworld", sw.ScienceWorld, sw.limit, 2, sw.VOCABULARY, True, blocking=True,
-        task_set="scienceworld", ready=partial(jvm.ready, sw.ENGINE), check=sw.check,
+        task_set="scienceworld", ready=partial(jvm.ready, sw.ENGINE), check=sw.check, shown=300,
     )  # fmt: skip
 
 
@@ -142,7 +144,7 @@ def _textworld_express() -> EnvSpec:
 
     return EnvSpec(
         "textworld-express", twx.TextWorldExpress, twx.limit, 2, twx.VOCABULARY, True, blocking=True,
-        task_set="textworld-express", ready=partial(jvm.ready, twx.ENGINE), check=twx.check,
+        task_set="textworld-express", ready=partial(jvm.ready, twx.ENGINE), check=twx.check, shown=300,
     )  # fmt: skip
 
 
@@ -321,6 +323,11 @@ def ready(tasks: Iterable[Task]) -> None:
         look = spec(name).ready
         if look is not None:
             look()
+
+
+def shown(tasks: Sequence[Task]) -> int:
+    """Tokens that a step of `tasks` shows an agent, roughly, on the mean."""
+    return round(sum(spec(task.env).shown for task in tasks) / max(1, len(tasks)))
 
 
 def make(task: Task) -> Environment:

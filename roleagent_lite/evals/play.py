@@ -35,7 +35,10 @@ from roleagent_lite.systems.make import check_name
 from roleagent_lite.tasksets import family_of
 from roleagent_lite.types import Listener, Model, Result, Role, System, TaskBudget
 
-_IN, _OUT = 600, 100  # tokens of one call, roughly: systems differ too much for more
+_IN, _OUT = (
+    400,
+    100,
+)  # tokens of one call beside what a world shows, roughly: systems differ too much for more
 
 Systems = Sequence[str | System]
 
@@ -222,7 +225,8 @@ def _announce(session: Session, made: list[list[System]], suite: Suite, tasks: S
         known = [b for b in bounds if b is not None]
         if len(known) < len(bounds):
             return
-        plan.append(PlannedCalls("agent", one[0].name, sum(known) * suite.rollouts, _IN, _OUT))
+        seen = _IN + registry.shown([a.task for a in tasks])
+        plan.append(PlannedCalls("agent", one[0].name, sum(known) * suite.rollouts, seen, _OUT))
     session.announce(plan)
 
 

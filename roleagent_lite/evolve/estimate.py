@@ -16,8 +16,7 @@ from roleagent_lite.lm.plan import PlannedCalls, tokens
 from roleagent_lite.lm.weights import is_embedded
 from roleagent_lite.types import PromptSet, Task
 
-# Expected means of one call, beyond the prompt's own text: what is filled in, and what comes back.
-_OBSERVED = 200  # goal, last steps, observation, actions
+# Expected means of one call, beyond the prompt's own text and what a world shows (registry.shown).
 _MOVE = 80  # thought and action
 _FORETOLD = 60  # predictions
 _EPISODE = 700  # a transcript with the failure modes
@@ -55,11 +54,12 @@ def planned(config: RunConfig, prompts: Prompts, seed: PromptSet, sets: TaskSets
     diagnosed = 0 if aiw.diagnose == "none" else episodes
     retrieved = evolve.rounds * _MODES if aiw.retrieve in ("llm", "task_text") and diagnosed else 0
     rewritten = evolve.rounds if any(not c.endswith(".demonstrations") for c in evolve.components) else 0
-    move = _own(prompts, act, seed) + _OBSERVED
+    seen = registry.shown(sets.train)
+    move = _own(prompts, act, seed) + seen
     return [
         PlannedCalls("agent", act, train, move, _MOVE + together),
         PlannedCalls("agent", act, judged, move, _MOVE),
-        PlannedCalls("agent", predict, apart, _own(prompts, predict, seed) + _OBSERVED, _FORETOLD),
+        PlannedCalls("agent", predict, apart, _own(prompts, predict, seed) + seen, _FORETOLD),
         PlannedCalls("world", "diagnose", diagnosed, _own(prompts, "diagnose", seed) + _EPISODE, 150),
         PlannedCalls(
             "world", "retrieve", retrieved, _own(prompts, "retrieve", seed) + 40 * aiw.candidates, 150
@@ -72,4 +72,5 @@ def planned_evaluation(
     config: RunConfig, prompts: Prompts, seed: PromptSet, tasks: Sequence[Task]
 ) -> list[PlannedCalls]:
     """At most so many calls for playing `tasks` once."""
-    return [PlannedCalls("agent", "act", _steps(tasks), _own(prompts, "act", seed) + _OBSERVED, _MOVE)]
+    seen = _own(prompts, "act", seed) + registry.shown(tasks)
+    return [PlannedCalls("agent", "act", _steps(tasks), seen, _MOVE)]

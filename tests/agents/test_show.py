@@ -8,6 +8,7 @@ import pytest
 
 from roleagent_lite.agents.show import (
     MAX_SHOWN,
+    UNLISTED,
     alike,
     clip,
     decision_from,
@@ -18,6 +19,7 @@ from roleagent_lite.agents.show import (
 )
 from roleagent_lite.ask import Answer
 from roleagent_lite.errors import ConfigError
+from roleagent_lite.types import Observation, Task
 from tests.agents.make import V1, step, view
 
 
@@ -39,6 +41,17 @@ def test_a_view_offers_every_input_of_act() -> None:
     assert shown["progress"] == "Step 2 of 6."
     assert shown["actions"].splitlines()[1] == "take key"
     assert (shown["note"], shown["history"]) == ("Careful.", "> take key")
+
+
+def test_where_no_action_is_listed_the_forms_are_shown_as_such() -> None:
+    """The prompts' heading asks for one of a list, word for word."""
+    free = replace(view(), observation=Observation("It is dark."), task=Task("t", "search", "g"))
+    shown = view_inputs(free)["actions"]
+    assert shown == f"{UNLISTED} <search>QUERY</search> or <answer>ANSWER</answer>"
+    listed = replace(free, observation=Observation("It is dark.", ("a", "b"), open=True))
+    assert view_inputs(listed)["actions"].splitlines()[:2] == ["a", "b"]
+    assert view_inputs(listed)["actions"].splitlines()[2].startswith("or: <search>")
+    assert UNLISTED not in view_inputs(view())["actions"]
 
 
 def test_a_prompt_file_gets_what_it_asks_for_and_no_more() -> None:

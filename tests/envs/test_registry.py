@@ -196,6 +196,15 @@ def test_tasks_are_checked_by_our_worlds_alone(folder: Path) -> None:
     assert "toy_broken" not in sys.modules
 
 
+def test_what_a_step_shows_is_known_by_world() -> None:
+    """Roughly, for estimates: the functions of `tools` take some 1,900 tokens, a house few."""
+    house, calls = Task("a", "household", "g"), Task("b", "tools", "g")
+    assert registry.shown([house]) == 200
+    assert registry.shown([calls]) > 5 * registry.shown([house])
+    assert registry.shown([house, calls]) == (200 + registry.shown([calls])) / 2
+    assert registry.shown([]) == 0
+
+
 def test_our_names_are_taken(folder: Path) -> None:
     with pytest.raises(ConfigError, match="'household' is taken"):
         register(EnvSpec("household", Household, lambda task: 1))

@@ -12,6 +12,7 @@ from roleagent_lite.ask import load_prompts
 from roleagent_lite.evolve.estimate import planned, planned_evaluation
 from roleagent_lite.evolve.tasks import task_sets
 from roleagent_lite.store import Run
+from roleagent_lite.types import Task
 from tests.evolve.kitchen import SMALL, run_kitchen, settings
 
 PROMPTS = load_prompts()
@@ -84,3 +85,13 @@ def test_an_evaluation_plays_each_task_once(tmp_path: Path) -> None:
     tasks = task_sets(config.tasks, dev=4, test=7).test
     (row,) = planned_evaluation(config, PROMPTS, PROMPTS.seed_set(), tasks)
     assert (row.role, row.calls) == ("agent", 7 * 6)
+
+
+def test_tokens_are_those_of_the_world_that_is_played(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+
+    def sent(world: str) -> int:
+        rows = planned_evaluation(config, PROMPTS, PROMPTS.seed_set(), [Task("t", world, "g")])
+        return rows[0].input_tokens
+
+    assert sent("tools") - sent("household") == 1700

@@ -182,7 +182,9 @@ class Shell:
                     return f"Name the culprit too: report {family} CULPRIT ({faults.CULPRIT[family]}).", False
                 self._report = Report(family, rest[0])
                 return f"Reported: {family}, culprit {rest[0]}.", True
-        return f"A report names one of these causes.\n{_help()}", False
+        said = f"'{' '.join(words[:3])}' names no cause" if words else "This report names no cause"
+        causes = ", ".join(faults.FAMILIES)
+        return f"{said}. Write report CAUSE CULPRIT, where CAUSE is one of {causes}.", False
 
     def score(self) -> float:
         """0.5 for a mended machine, 0.3 for the right cause, 0.2 for its culprit."""

@@ -159,6 +159,15 @@ def test_a_report_that_is_none_is_refused_and_the_episode_goes_on(said: str) -> 
     assert env.step("date").valid
 
 
+def test_a_refused_report_says_what_it_took_for_the_cause() -> None:
+    env = made("stale_lock", 5)
+    assert env.step("report CAUSE CULPRIT").observation.text == (
+        "'CAUSE CULPRIT' names no cause. Write report CAUSE CULPRIT, where CAUSE is one of "
+        f"{', '.join(FAMILIES)}."
+    )
+    assert env.step("report").observation.text.startswith("This report names no cause. Write report CAUSE")
+
+
 def test_what_is_mended_and_broken_again_is_taken_back() -> None:
     env = made("stale_lock", 5)
     *mending, _ = env.walkthrough()
