@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from roleagent_lite.config import RunConfig
+from roleagent_lite.config import RunConfig, parse_toml
 from roleagent_lite.content import room
 from roleagent_lite.report.gather import Facts, Spend
 from roleagent_lite.report.markdown import code, count, dollars, duration, fence, plain, table
@@ -125,11 +125,25 @@ def own_model_line(config: RunConfig, name: str, facts: Facts) -> str:
 
 
 def _what_is_played(config: RunConfig, suite: Mapping[str, Any]) -> list[str]:
-    """A shipped suite by its name, one's own tasks with the systems that played them."""
+    """A shipped suite by its name with what was changed of it, one's own tasks with their systems."""
     name = str(suite.get("name", ""))
-    if name in {path.stem for path in room("evals").glob("*.toml")}:
-        return [name]
-    return ["--tasks", config.tasks, "--systems", ",".join(map(str, suite.get("systems", ())))]
+    files = {path.stem: path for path in room("evals").glob("*.toml")}
+    systems = ["--systems", ",".join(map(str, suite.get("systems", ())))]
+    if name not in files:
+        return ["--tasks", config.tasks, *systems, *_limit(suite, {})]
+    shipped = parse_toml(files[name].read_text(encoding="utf-8"))
+    words = [name] if list(suite.get("systems", ())) == shipped.get("systems") else [name, *systems]
+    for key in ("repetitions", "temperature"):
+        value = suite.get(key)
+        if isinstance(value, int | float) and value != shipped.get(key):
+            words += [f"--{key}", f"{value:g}"]
+    return words + _limit(suite, shipped)
+
+
+def _limit(suite: Mapping[str, Any], shipped: Mapping[str, Any]) -> list[str]:
+    """`--limit N` where so many tasks of each set were played, and the suite itself says otherwise."""
+    played, own = ({one.get("limit") for one in it.get("sets") or ()} for it in (suite, shipped))
+    return ["--limit", str(played.pop())] if played != own and len(played) == 1 and None not in played else []
 
 
 def _proposals(facts: Facts) -> str:
@@ -163,8 +177,8 @@ def embedded_parts(config: RunConfig, name: str, facts: Facts) -> tuple[list[str
         "part of the method runs on any machine without a key; it is no measure of what the method does for "
         "a capable model.",
         f"In this run it solved {solved} of {n} scored episodes over all splits. "
-        f"{moves.steps - moves.invalid} of its {moves.steps} actions were admissible: replies are held to "
-        "the admissible ones, so that is form, not understanding.",
+        f"{moves.steps - moves.invalid} of its {moves.steps} actions were admissible: where a world lists "
+        "them, replies are held to them, so that is form, not understanding.",
         f"{proposals}Whether its predictions are worth more than trivial ones is said under Foresight.",
         "The same on your own model (any that LiteLLM knows; --base-url for a server of your own):",
     ]

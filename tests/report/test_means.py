@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,10 +92,37 @@ def test_what_plays_without_a_model_is_no_feat_of_the_model(tmp_path: Path) -> N
     assert steps > 0 and sum(m.steps for m in facts.moves.values()) == 2 * steps
     assert "it solved 3 of 3 scored episodes" in text and f"of its {steps} actions" in text
     assert "Proposals" not in text, "an evaluation proposes nothing"
-    assert "roleagent-lite eval quick --run e-own --model openai/MODEL" in text
+    assert "roleagent-lite eval quick --systems random,prompt --run e-own --model openai/MODEL" in text
     facts.suite = {"name": "mine", "systems": ["random", "prompt"]}
     line = means.own_model_line(from_mapping({"tasks": "my.jsonl"}), "e", facts)
     assert line.startswith("roleagent-lite eval --tasks my.jsonl --systems random,prompt --run e-own")
+
+
+def test_the_same_on_another_model_is_what_was_played(tmp_path: Path) -> None:
+    """Not the whole suite, which may be a thousand times dearer."""
+    with make.new_run(tmp_path / "r", from_mapping({"tasks": "shell"})) as run:
+        facts = gather(run)
+
+    def line(**suite: Any) -> str:
+        facts.suite = suite
+        return means.own_model_line(from_mapping({"tasks": "mine.jsonl"}), "e", facts).partition(" --run")[0]
+
+    shell = {
+        "name": "shell",
+        "systems": ["prompt", "react", "role-agent"],
+        "repetitions": 1,
+        "temperature": 0.0,
+    }
+    assert line(**shell, sets=[{"tasks": "shell", "limit": None}]) == "roleagent-lite eval shell"
+    few = {**shell, "systems": ["prompt"], "repetitions": 3, "temperature": 0.9, "sets": [{"limit": 2}]}
+    assert line(**few) == (
+        "roleagent-lite eval shell --systems prompt --repetitions 3 --temperature 0.9 --limit 2"
+    )
+    quick = {"name": "quick", "systems": ["random", "prompt", "react", "role-agent"], "sets": [{"limit": 3}]}
+    assert line(**quick) == "roleagent-lite eval quick"
+    assert line(name="mine", systems=["react"], sets=[{"limit": 4}]) == (
+        "roleagent-lite eval --tasks mine.jsonl --systems react --limit 4"
+    )
 
 
 def test_the_agents_own_model_decides(tmp_path: Path) -> None:
