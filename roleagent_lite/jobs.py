@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from roleagent_lite.agents import make_agent
+from roleagent_lite.agents import make_agent, settled
 from roleagent_lite.ask import Prompts
 from roleagent_lite.config import RunConfig
 from roleagent_lite.envs import registry
@@ -102,6 +102,7 @@ async def evolve_async(
     prompts = starting_prompts(config, prompt_file)
     seed = prompts.seed_set()
     sets = task_sets(config.tasks, dev=config.evolve.dev, test=config.evolve.test)
+    config = settled(config, prompts, (*sets.train, *sets.dev, *sets.test))
     async with opened(
         config, run_dir, _beginning(config, sets, seed), models=models, listener=listener, report=write_all
     ) as session:
@@ -164,6 +165,7 @@ async def evaluate_async(
     prompts = starting_prompts(config, prompt_file)
     seed = prompts.seed_set()
     sets = one_split(config.tasks, split, limit)
+    config = settled(config, prompts, sets.of(split))
     async with opened(
         config, run_dir, _beginning(config, sets, seed), models=models, listener=listener, report=write_all
     ) as session:

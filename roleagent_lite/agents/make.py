@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from roleagent_lite.agents.chance import RandomAgent
 from roleagent_lite.agents.external import ExternalAgent, load_callable
 from roleagent_lite.agents.generate import GenerateAgent
-from roleagent_lite.ask import Asker
-from roleagent_lite.config import Wia
+from roleagent_lite.ask import Asker, Prompts
+from roleagent_lite.config import RunConfig, Wia
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError, nearest
-from roleagent_lite.types import Agent, PromptSet
+from roleagent_lite.types import Agent, PromptSet, Task
 
 Maker = Callable[[Asker, PromptSet, Wia, int], Agent]
 
@@ -39,6 +40,14 @@ def _auto(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:
     """choose where the agent's model can score given replies and the prompts say how, else generate."""
     can = asker.models["agent"].can_score and "choose" in asker.prompts.modules
     return (_choose if can else _generate)(asker, prompt_set, wia, seed)
+
+
+def settled(config: RunConfig, prompts: Prompts, tasks: Iterable[Task]) -> RunConfig:
+    """`config` with what `auto` has to be on `tasks`: generate, where a world of theirs lists no actions to
+    choose among."""
+    if config.agent != "auto" or "choose" not in prompts.modules:
+        return config
+    return config if registry.listed(tasks) else config.model_copy(update={"agent": "generate"})
 
 
 def _random(asker: Asker, prompt_set: PromptSet, wia: Wia, seed: int) -> Agent:

@@ -38,9 +38,9 @@ class EnvSpec:
     nothing can be played without one; row: makes a task row of a foreign one (a question, say); goal: what
     its tasks are about, where they differ by seed alone; blocking: whether a step may take so long (a
     process, a network) that it has to run in a thread; shown: tokens that a step shows an agent (goal, last
-    steps, observation, actions), for estimates; ready: raises in words what is to be installed,
-    fetched or started before an episode can begin; check: raises ConfigError for a task whose params it
-    cannot play, without making an episode.
+    steps, observation, actions), for estimates; lists: whether it names actions to choose among; ready:
+    raises in words what is to be installed, fetched or started before an episode can begin; check: raises
+    ConfigError for a task whose params it cannot play, without making an episode.
     """
 
     name: str
@@ -56,6 +56,7 @@ class EnvSpec:
     goal: str = ""
     blocking: bool = False
     shown: int = 200
+    lists: bool = True
     task_set: str = ""
     wants: str = ""
     ready: Callable[[], object] | None = None
@@ -106,7 +107,7 @@ def _search(name: str = "search") -> EnvSpec:
     return EnvSpec(
         name, partial(env.Search, name), env.limit, 4, env.VOCABULARY, True, True, row=env.row,
         blocking="//" in name, task_set="search" if name == "search" else "", wants=env.WANTS,
-        ready=partial(env.ready, name), check=env.asked, shown=400,
+        ready=partial(env.ready, name), check=env.asked, shown=400, lists=False,
     )  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def _shell() -> EnvSpec:
 
     return EnvSpec(
         "shell", env.Shell, env.limit, 4, env.VOCABULARY, True, True, goal=env.GOAL, blocking=True,
-        task_set="shell", ready=sandbox.bashkit, check=env.fault_of, shown=500,
+        task_set="shell", ready=sandbox.bashkit, check=env.fault_of, shown=500, lists=False,
     )  # fmt: skip
 
 
@@ -134,7 +135,7 @@ def _scienceworld() -> EnvSpec:
 
     return EnvSpec(
         "scienceworld", sw.ScienceWorld, sw.limit, 2, sw.VOCABULARY, True, blocking=True,
-        task_set="scienceworld", ready=partial(jvm.ready, sw.ENGINE), check=sw.check, shown=300,
+        task_set="scienceworld", ready=partial(jvm.ready, sw.ENGINE), check=sw.check, shown=300, lists=False,
     )  # fmt: skip
 
 
@@ -153,7 +154,7 @@ def _mcp(name: str) -> EnvSpec:
 
     return EnvSpec(
         name, partial(mcp.Tools, name), mcp.limit, 4, mcp.VOCABULARY, blocking=True, wants=mcp.WANTS,
-        ready=partial(mcp.ready, name), check=mcp.texts_of,
+        ready=partial(mcp.ready, name), check=mcp.texts_of, lists=False,
     )  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def _verifiers(name: str) -> EnvSpec:
 
     return EnvSpec(
         name, partial(vf.Classic, name), partial(vf.limit, name), 4, vf.VOCABULARY, blocking=True,
-        tasks=partial(vf.rows, name), ready=partial(vf.library, name),
+        tasks=partial(vf.rows, name), ready=partial(vf.library, name), lists=False,
     )  # fmt: skip
 
 
@@ -172,7 +173,7 @@ def _appworld(name: str = "appworld") -> EnvSpec:
     return EnvSpec(
         name, partial(appworld.AppWorld, name), appworld.limit, 4, appworld.VOCABULARY, blocking=True,
         row=partial(appworld.row, name), wants=appworld.WANTS, ready=partial(appworld.ready, name),
-        check=appworld.id_of,
+        check=appworld.id_of, lists=False,
     )  # fmt: skip
 
 
@@ -304,10 +305,21 @@ def spec(name: str) -> EnvSpec:
     return found
 
 
+def _ours(name: str) -> bool:
+    """Whether `spec` finds it without importing what a user named."""
+    return name in _OWN or name.startswith(tuple(_FAMILIES))
+
+
+def listed(tasks: Iterable[Task]) -> bool:
+    """Whether every world of `tasks` lists actions to choose among. Of a user's own it is taken to be so:
+    nothing of it is imported for this."""
+    return all(spec(name).lists for name in {task.env for task in tasks} if _ours(name))
+
+
 def check(task: Task) -> None:
     """Raises ConfigError where one of our worlds cannot play `task` by its params or step limit. Of a user's
     own world nothing is asked, for that would import it; nor where a package is missing (see `ready`)."""
-    if task.env not in _OWN and not any(task.env.startswith(prefix) for prefix in _FAMILIES):
+    if not _ours(task.env):
         return
     found = spec(task.env)
     if found.check is not None:

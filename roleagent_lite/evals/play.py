@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from roleagent_lite.agents import settled
 from roleagent_lite.ask import Prompts
 from roleagent_lite.config import RunConfig
 from roleagent_lite.envs import registry
@@ -156,6 +157,7 @@ async def evaluate_async(
     suite, tasks = tasks_of(chosen(suite, systems, changes))
     resolved = for_suite(settings(config, replay=replay), suite)
     prompts = starting_prompts(resolved, prompt_file)
+    resolved = settled(resolved, prompts, [one.task for one in tasks])
     beginning = Beginning(
         [one.task for one in tasks],
         suite_hash(suite),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from roleagent_lite.agents import AGENTS, make_agent
+from roleagent_lite.agents import AGENTS, make_agent, settled
 from roleagent_lite.agents.chance import RandomAgent
 from roleagent_lite.agents.choose import ChooseAgent
 from roleagent_lite.agents.external import ExternalAgent
 from roleagent_lite.agents.generate import GenerateAgent
 from roleagent_lite.ask import Asker, load_prompts
-from roleagent_lite.config import Wia
+from roleagent_lite.config import RunConfig, Wia
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.lm.scripted import ScriptedModel
-from roleagent_lite.types import Request, View
+from roleagent_lite.types import Request, Task, View
 from tests.agents.make import SEED, asker, view
 
 PLAIN = asker(lambda _: '{"action": "take key"}')
@@ -21,6 +21,19 @@ PLAIN = asker(lambda _: '{"action": "take key"}')
 
 def plays_door(v: View, prompts: object, ask: object) -> str:
     return "open door"
+
+
+def test_auto_writes_where_a_world_lists_no_actions() -> None:
+    """The embedded model chooses among actions; in a shell or a search there is nothing to choose among."""
+    small = load_prompts("embedded")
+    house, shell = Task("a", "household", "g"), Task("b", "shell", "g")
+    config = RunConfig()
+    assert settled(config, small, [house]) is config
+    assert settled(config, small, [house, shell]).agent == "generate"
+    assert settled(config, load_prompts(), [shell]) is config  # auto is generate there anyway
+    chosen = RunConfig(agent="choose")
+    assert settled(chosen, small, [shell]) is chosen
+    assert settled(config, small, [Task("c", "no_such_module:Class", "g")]) is config
 
 
 def test_names_and_what_they_make() -> None:

@@ -196,6 +196,13 @@ def test_tasks_are_checked_by_our_worlds_alone(folder: Path) -> None:
     assert "toy_broken" not in sys.modules
 
 
+def test_which_worlds_list_actions() -> None:
+    free = {"search", "shell", "scienceworld", "appworld", "mcp:http://127.0.0.1:1/mcp", "verifiers:x"}
+    for name in {*registry._OWN, *free}:
+        assert registry.listed([Task("t", name, "g")]) == (name not in free), name
+    assert registry.listed([]) and registry.listed([Task("t", "no_such_module:Class", "g")])
+
+
 def test_what_a_step_shows_is_known_by_world() -> None:
     """Roughly, for estimates: the functions of `tools` take some 1,900 tokens, a house few."""
     house, calls = Task("a", "household", "g"), Task("b", "tools", "g")
