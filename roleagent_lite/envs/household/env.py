@@ -55,6 +55,14 @@ def _file(task: Task) -> tuple[str, int] | None:
         raise ConfigError(f"task {task.id}: cannot read the game file {path}: {error}") from None
 
 
+def plan_of(game: Game) -> list[str]:
+    """A winning plan from the start. Raises ConfigError where there is none."""
+    plan = walkthrough(game)
+    if plan is None:
+        raise ConfigError("this household game cannot be won")
+    return plan
+
+
 def check(task: Task) -> None:
     """Raises ConfigError for a row that is no game, or a game file that is not there; reads no file."""
     if _file(task) is None:
@@ -111,10 +119,7 @@ class Household:
 
     def walkthrough(self) -> list[str]:
         """A winning plan from the start. Raises ConfigError where there is none."""
-        plan = walkthrough(self.game)
-        if plan is None:
-            raise ConfigError("this household game cannot be won")
-        return plan
+        return plan_of(self.game)
 
     def hindsight(self, actions: Sequence[str]) -> list[tuple[Task, int]]:
         """Other tasks of this room that these moves solve from the start: see `hindsight.reached`."""

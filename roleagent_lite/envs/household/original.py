@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from roleagent_lite.envs.household.env import game_of
+from roleagent_lite.envs.household.env import game_of, plan_of
 from roleagent_lite.envs.household.problem import read_json
 from roleagent_lite.envs.household.writer import write_game_file
 from roleagent_lite.errors import MissingExtra
@@ -99,6 +99,7 @@ class Original:
     """The Environment `household:alfworld`: same tasks, texts and rewards as `household`, original engine."""
 
     def __init__(self, task: Task) -> None:
+        self._task = task
         domain, grammar = logic_texts()
         path = task.params.get("game")
         if path is not None:
@@ -129,6 +130,10 @@ class Original:
     def facts(self) -> list[str]:
         """All true facts in readable names, sorted."""
         return self.engine.facts()
+
+    def walkthrough(self) -> list[str]:
+        """The plan of the light engine, whose games these are. Raises ConfigError where there is none."""
+        return plan_of(game_of(self._task))
 
     def close(self) -> None:
         """Lets the original engine go."""

@@ -25,6 +25,7 @@ _GOALS = {
         "(and (not (= ?o ?p)) (objectType ?p {obj}) (inReceptacle ?p ?r)))"
     ),
 }
+_TAME = str.maketrans({"{": "(", "}": ")", "#": " "})
 _CONSTANTS = ("SinkBasin", "Microwave", "Fridge"), ("Knife", "ButterKnife")
 _PREDICATES = {
     "isclean": "isClean", "ishot": "isHot", "iscool": "isCool", "issliced": "isSliced",
@@ -137,7 +138,11 @@ def problem_text(game: Game, name: str = "made") -> str:
 
 
 def reword(grammar: str, sentence: str, dialect: Dialect) -> str:
-    """A grammar text with the task sentence in it, in the dialect of the game."""
+    """A grammar text with the task sentence in it, in the dialect of the game.
+
+    The original evaluates as Python what stands in braces there, and looks up what stands between #: a
+    sentence gets neither in.
+    """
     if dialect.arrive_at_place:
         grammar = grammar.replace("You arrive at {r.name}.", "You arrive at {lend.name}.")
     if dialect.verb == "put":
@@ -145,7 +150,7 @@ def reword(grammar: str, sentence: str, dialect: Dialect) -> str:
         grammar = grammar.replace("  move (object) to (receptacle):", "  put (object) in/on (receptacle):")
     put = dialect.put_text.replace("{o}", "{o.name}").replace("{r}", "{r.name}")
     grammar = grammar.replace("You move the {o.name} to the {r.name}.", put)
-    return grammar.replace("UNKNOWN GOAL", json.dumps(sentence)[1:-1])
+    return grammar.replace("UNKNOWN GOAL", json.dumps(sentence.translate(_TAME))[1:-1])
 
 
 def _target(kind: str) -> str:

@@ -126,6 +126,16 @@ def test_equal_to_the_original_on_odd_games(name: str) -> None:
 
 
 @pytest.mark.alfworld
+def test_a_tasks_sentence_is_not_evaluated(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    for odd in (f"{{open('{mark}', 'w')}}", "{task} {0}", "#help# {{x}} $HOME %s \\n"):
+        env = registry.make(Task("t", "household:alfworld", f"win {odd}", params=kitchen()))
+        assert env.step("look").valid
+        env.close()
+    assert not mark.exists()
+
+
+@pytest.mark.alfworld
 def test_the_environment_of_the_original_plays_task_rows_and_files(tmp_path: Path) -> None:
     params = kitchen()
     task = Task("t", "household:alfworld", "put a cool apple in drawer", params=params)
@@ -142,6 +152,7 @@ def test_the_environment_of_the_original_plays_task_rows_and_files(tmp_path: Pat
         )
         assert (ours.reward, ours.done, ours.valid) == (theirs.reward, theirs.done, theirs.valid)
     assert env.score() == 1.0
+    assert env.walkthrough() == light.walkthrough()  # type: ignore[attr-defined]
     assert not env.step("dance").valid
     env.close()
     domain, grammar = logic_texts()

@@ -73,6 +73,13 @@ def test_a_tree_of_written_games_is_found(tmp_path: Path) -> None:
     assert record["pddl_params"]["parent_target"] == ""
 
 
+def test_a_sentence_gets_no_braces_into_the_grammar() -> None:
+    """The original engine would evaluate what stands in them as Python."""
+    grammar = reword(GRAMMAR, "win {open('x', 'w')} #help# {{y}}", MOVE)
+    assert "win (open('x', 'w'))  help  ((y))" in grammar
+    assert grammar.count("{") == GRAMMAR.count("{") and grammar.count("#") == GRAMMAR.count("#")
+
+
 def test_gaps_in_numbers_cannot_be_written() -> None:
     params = kitchen()
     params["layout"]["room"]["fridge 1"]["holds"] = ["egg 2"]
