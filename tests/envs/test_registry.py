@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -194,6 +195,15 @@ def test_tasks_are_checked_by_our_worlds_alone(folder: Path) -> None:
     for name in ("toy_broken:Toy", "nowhere"):  # told later: nothing of a stranger's is imported for this
         registry.check(Task("t", name, "g"))
     assert "toy_broken" not in sys.modules
+
+
+def test_every_world_has_a_page() -> None:
+    pages = Path(__file__).parents[2] / "docs" / "worlds"
+    table = (pages / "README.md").read_text(encoding="utf-8")
+    for name in (*registry._OWN, *registry._FAMILIES):
+        assert f"`{name}" in table, name
+    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", table))
+    assert linked == {path.name for path in pages.glob("*.md")} - {"README.md"}
 
 
 def test_which_worlds_list_actions() -> None:
