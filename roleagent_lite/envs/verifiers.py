@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import threading
@@ -48,6 +49,7 @@ _Shown = list[tuple[str, str]]  # messages as (role, text)
 def library(name: str) -> Any:
     """The package, in a version with the classic interface. Raises MissingExtra."""
     os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")  # our screen has its own
+    logging.getLogger("verifiers").setLevel(logging.ERROR)  # its warnings are for who writes environments
     try:
         import verifiers
         import verifiers.clients
@@ -197,8 +199,7 @@ class _Rollout:
             state = await self._env.rollout(self._row, self._client(), MODEL, {})
             if state.get("error") is None:
                 await self._env.rubric.score_rollout(state)
-            if hasattr(self._env.rubric, "cleanup"):
-                await self._env.rubric.cleanup(state)
+            await self._env.rubric.cleanup(state)
             self._told.put(state)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  # border: a stranger's
             self._told.put(error)
