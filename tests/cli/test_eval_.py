@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from roleagent_lite.tasksets import load_tasks
 from tests.cli.conftest import Inside
 from tests.cli.make import clear, cli, toy_tasks
 from tests.fake_server import Answer, FakeServer, Say, Seen, fail
@@ -131,7 +132,11 @@ def test_broken_prompt_file(inside: Inside, tmp_path: Path) -> None:
 def test_missing_extra(inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("alfworld", "textworld"):
         monkeypatch.setitem(sys.modules, name, None)
-    (tmp_path / "t.jsonl").write_text('{"env":"household:alfworld","goal":"x","split":"test","params":{}}\n')
+    row = next(
+        task for task in load_tasks("household-easy") if task.split == "test"
+    )  # one that can be played
+    line = {"env": "household:alfworld", "goal": row.goal, "split": "test", "params": dict(row.params)}
+    (tmp_path / "t.jsonl").write_text(json.dumps(line))
     done = inside("eval", "--tasks", "t.jsonl", "--agent", "random", "--model", "m", "--base-url", NOBODY)
     clear(done, 2, "alfworld", "pip install")
 
