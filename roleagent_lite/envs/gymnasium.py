@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from roleagent_lite.envs import params
 from roleagent_lite.envs.adapt import read_observation
 from roleagent_lite.errors import ConfigError, EnvironmentFault, MissingExtra
 from roleagent_lite.types import Observation, Task, Transition
@@ -84,12 +85,7 @@ def known(name: str) -> Any:
 
 def limit(name: str, task: Task) -> int:
     """Steps of an episode: `params.max_steps`, else the environment's own limit, else 30."""
-    given = task.params.get("max_steps")
-    if given is None:
-        given = known(name).max_episode_steps or DEFAULT_STEPS
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise ConfigError(f"task {task.id}: max_steps must be a positive whole number, found {given!r}")
-    return given
+    return params.steps(task, known(name).max_episode_steps or DEFAULT_STEPS)
 
 
 def plain(drawing: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from roleagent_lite.envs import params
 from roleagent_lite.envs.household.engine import Engine, Snapshot
 from roleagent_lite.envs.household.game import TASK_TYPES, Game, game_from_row
 from roleagent_lite.envs.household.hindsight import reached
@@ -71,12 +72,7 @@ def check(task: Task) -> None:
 
 def limit(task: Task) -> int:
     """Steps an episode may have: params.max_steps, else by tier (easy 8, medium 20, full and files 50)."""
-    own = task.params.get("max_steps")
-    if own is not None:
-        if not isinstance(own, int) or isinstance(own, bool) or own < 1:
-            raise ConfigError(f"task {task.id}: params.max_steps must be a positive number, found {own!r}")
-        return own
-    return LIMITS.get(str(task.params.get("tier")), FULL_LIMIT)
+    return params.steps(task, LIMITS.get(str(task.params.get("tier")), FULL_LIMIT))
 
 
 class Household:
