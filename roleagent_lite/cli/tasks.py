@@ -44,10 +44,12 @@ def describe(name: str) -> dict[str, Any]:
 def check(name: str, play: bool) -> dict[str, Any]:
     """`describe` plus `problems`: what the environments' checker says, one entry a distinct complaint, and
     `notes`: what is none."""
+    from roleagent_lite.envs import registry
     from roleagent_lite.tasksets import load_tasks
 
+    tasks = load_tasks(name, check=registry.check)
     found = describe(name)
-    problems, notes = _played(load_tasks(name)) if play else ([], [])
+    problems, notes = _played(tasks) if play else ([], [])
     return {**found, "problems": problems, "notes": notes}
 
 

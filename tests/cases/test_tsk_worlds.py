@@ -6,6 +6,7 @@ The ids of tasks are made the same way in all worlds; what a world adds is its `
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from roleagent_lite import jobs
+from roleagent_lite.cli.tasks import check
 from roleagent_lite.envs import own, registry
 from roleagent_lite.errors import ConfigError
 from roleagent_lite.tasksets import load_tasks
@@ -98,6 +100,8 @@ def test_tsk_03_what_a_world_cannot_play_is_told_with_its_line(world: World, tmp
     assert len(said) == 3 and str(file) in said[0] and not (tmp_path / "run").exists()
     assert said[1].startswith("  line 3: ") and words in said[1]
     assert said[2].startswith("  line 5: ") and "max_steps must be a positive" in said[2]
+    with pytest.raises(ConfigError, match=re.escape(said[1].strip())):
+        check(str(file), play=False)  # as `tasks check` does
 
 
 # --- TSK-05 ---
