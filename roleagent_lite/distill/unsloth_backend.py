@@ -47,6 +47,7 @@ class Unsloth:
         self.vllm = vllm and installed("vllm")
         self.words = f"Unsloth {self._unsloth.__version__}" + (" with vLLM" if self.vllm else "")
         self.longest: int | None = None
+        self._kind: Any = None  # the base's number type as it was loaded
 
     def load(self, recipe: Recipe, folder: Path, device: str) -> Loaded:
         torch = load("torch")
@@ -101,6 +102,9 @@ class Unsloth:
             reference, warnings = lora.BASE, [warning] if warning else []
         lora.wide(model)
         self.rest(model)
+        asked, self._kind = recipe.train.dtype, model.get_input_embeddings().weight.dtype
+        if self._kind != getattr(load("torch"), asked):  # older cards have no bfloat16
+            warnings = [*warnings, f"train.dtype is {asked}; Unsloth took {self._kind}, what this card has"]
         return Loaded(model, reference, warnings)
 
     def learn(self, model: Any, recipe: Recipe) -> None:
@@ -115,10 +119,10 @@ class Unsloth:
 
     def around(self, recipe: Recipe, device: str) -> AbstractContextManager[Any]:
         """Its kernels are written for autocast to the base's 16 bits: the adapter is in float32."""
-        if recipe.train.dtype == "float32":
-            return contextlib.nullcontext()
         torch = load("torch")
-        made: AbstractContextManager[Any] = torch.autocast(device, dtype=getattr(torch, recipe.train.dtype))
+        if self._kind in (None, torch.float32):
+            return contextlib.nullcontext()
+        made: AbstractContextManager[Any] = torch.autocast(device, dtype=self._kind)
         return made
 
 

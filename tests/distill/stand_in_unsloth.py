@@ -24,6 +24,7 @@ class StandIn(ModuleType):
         self.__version__ = VERSION
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.fail: Exception | None = None
+        self.instead: Any = None  # the number type that the card has in place of the one asked for
         self.longest = 0
         self.FastLanguageModel = _Fast(self)
 
@@ -50,7 +51,7 @@ class _Fast:
         self._owner.calls.append(("from_pretrained", given))
         if self._owner.fail is not None:
             raise self._owner.fail
-        model = AutoModelForCausalLM.from_pretrained(model_name, dtype=dtype)
+        model = AutoModelForCausalLM.from_pretrained(model_name, dtype=self._owner.instead or dtype)
         self._owner.longest = max_seq_length
         _fast_forward(model, max_seq_length)
         return model, None

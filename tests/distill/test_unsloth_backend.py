@@ -72,6 +72,19 @@ def test_it_is_called_as_its_source_asks(unsloth: StandIn, capsys: pytest.Captur
     assert "unsloth" in os.environ["UNSLOTH_COMPILE_LOCATION"]
 
 
+def test_a_card_without_the_number_type_is_told_and_computed_with_as_it_is(unsloth: StandIn) -> None:
+    """Unsloth takes float16 where a card has no bfloat16; autocast to the other would undo it."""
+    unsloth.instead = torch.float16
+    made = local.policy(local.recipe(**FAST, train={"dtype": "bfloat16"}))
+    assert made.warnings == ["train.dtype is bfloat16; Unsloth took torch.float16, what this card has"]
+    with made.backend.around(made.recipe, "cpu"):
+        assert torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.float16
+    unsloth.instead = None
+    plain = local.policy(local.recipe(**FAST))
+    with plain.backend.around(plain.recipe, "cpu"):
+        assert not torch.is_autocast_enabled("cpu") and not plain.warnings
+
+
 def test_without_recomputing_and_in_16_bits(unsloth: StandIn) -> None:
     local.policy(local.recipe(**FAST))
     given = unsloth.arguments("from_pretrained")
