@@ -21,7 +21,7 @@ class RandomAgent:
         if not actions:
             raise ConfigError(
                 f"agent 'random' cannot play '{view.task.env}', which lists no admissible actions; "
-                "use the agent 'generate'"
+                "use the agent 'generate', or leave the system 'random' out"
             )
         draw = random.Random(f"{self._seed}/{view.sample}/{view.step}")
         return Decision(action=draw.choice(actions))

@@ -78,7 +78,12 @@ def ready(name: str) -> str:
     if _is_address(where):
         if not listens(where):
             raise EnvironmentFault(f"{name} does not answer as an MCP server: nothing listens there")
-    elif shutil.which(program := shlex.split(where)[0]) is None:
+        return where
+    try:
+        program = shlex.split(where)[0]
+    except ValueError as error:  # a quotation mark too few
+        raise ConfigError(f"environment {name}: the command cannot be read: {error}") from None
+    if shutil.which(program) is None:
         raise ConfigError(f"environment {name}: there is no program '{program}' on PATH")
     return where
 
