@@ -310,6 +310,11 @@ def _ours(name: str) -> bool:
     return name in _OWN or name.startswith(tuple(_FAMILIES))
 
 
+def reserved(module: str) -> bool:
+    """Whether `module:Class` is read as one of our worlds, and so can be no class of a user's."""
+    return f"{module}:" in _FAMILIES
+
+
 def listed(tasks: Iterable[Task]) -> bool:
     """Whether every world of `tasks` lists actions to choose among. Of a user's own it is taken to be so:
     nothing of it is imported for this."""

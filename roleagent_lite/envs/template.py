@@ -6,10 +6,13 @@ state keys and failure modes, so that every part of the protocol is seen once.
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import sys
+import sysconfig
 from pathlib import Path
 
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError
 
 _ENV = '''"""A text environment for roleagent-lite: a chest, its key, and the place where the key lies.
@@ -118,7 +121,21 @@ def names(given: str) -> tuple[str, str]:
         raise ConfigError(f"'{given}' cannot name a Python module; use letters, digits and _, a letter first")
     if module in sys.stdlib_module_names:  # the file would hide Python's own from every program in the folder
         raise ConfigError(f"'{given}' is the name of a module of Python's own; choose another")
+    if registry.reserved(module):
+        raise ConfigError(f"'{module}:...' is read as a world of this package; choose another name")
+    if _installed(module):
+        raise ConfigError(
+            f"'{given}' is the name of an installed module, which the file would hide; choose another"
+        )
     return module, "".join(part.capitalize() for part in module.split("_"))
+
+
+def _installed(module: str) -> bool:
+    """Whether a package of this installation is imported by that name."""
+    found = importlib.util.find_spec(module)
+    places = (*(found.submodule_search_locations or ()), found.origin or "") if found is not None else ()
+    folders = tuple(sysconfig.get_path(key) for key in ("purelib", "platlib"))
+    return module == "roleagent_lite" or any(place.startswith(folders) for place in places)
 
 
 def write(given: str, folder: Path) -> tuple[Path, Path]:

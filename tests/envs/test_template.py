@@ -37,6 +37,18 @@ def test_a_name_of_pythons_own_is_refused(given: str) -> None:
         names(given)
 
 
+@pytest.mark.parametrize("given", ["search", "webshop", "gym", "mcp", "verifiers", "appworld"])
+def test_a_name_that_is_read_as_a_world_of_ours_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{given}:...' is read as a world of this package"):
+        names(given)
+
+
+@pytest.mark.parametrize("given", ["numpy", "pytest", "roleagent-lite"])
+def test_a_name_of_an_installed_module_is_refused(given: str) -> None:
+    with pytest.raises(ConfigError, match="the name of an installed module"):
+        names(given)
+
+
 def test_its_own_test_passes_and_the_checker_is_content(tmp_path: Path) -> None:
     env, test = write("wine-cellar", tmp_path)
     assert (env.name, test.name) == ("wine_cellar.py", "test_wine_cellar.py")
