@@ -43,7 +43,11 @@ def passage_from(row: Any, where: str) -> Passage:
             contents = f'"{row.get("title", "")}"\n{row["text"]}'
         if isinstance(contents, str) and row.get("id") is not None:
             return Passage(str(row["id"]), contents)
-    has = ", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
+    has = (
+        ", ".join(f"{key}{' (null)' if row[key] is None else ''}" for key in row)
+        if isinstance(row, Mapping)
+        else type(row).__name__
+    )
     raise ConfigError(f"{where}: a passage needs id and contents (or title and text); it has {has}")
 
 
@@ -55,6 +59,21 @@ def read_corpus(path: Path) -> Iterator[Passage]:
         return
     for number, row in read_rows(path):
         yield passage_from(row, f"{path} line {number}")
+
+
+def look(path: Path) -> None:
+    """Reads the first passage of a corpus file. Raises ConfigError where there is none or it is none."""
+    if path.suffix == ".parquet":
+        first = next(read_corpus(path), None)
+    else:
+        try:
+            with path.open(encoding="utf-8-sig") as file:
+                number, line = next(((n, text) for n, text in enumerate(file, 1) if text.strip()), (0, ""))
+            first = passage_from(json.loads(line), f"{path} line {number}") if line else None
+        except ValueError as error:
+            raise ConfigError(f"corpus {path} is no JSON lines in UTF-8: {error}") from None
+    if first is None:
+        raise ConfigError(f"corpus {path} holds no passage; give JSON lines or parquet with id and contents")
 
 
 class Corpus:
@@ -87,10 +106,16 @@ class Corpus:
             memory = Memory(self._folder, embedder)
             whole = self._folder / "whole"  # written last: a build that was broken off is done again
             if not whole.is_file():
-                rows = iter(self._passages())
+                rows, given = iter(self._passages()), 0
                 while batch := list(islice(rows, _BATCH)):
+                    given += len(batch)
                     # The title counts twice: what is asked for is mostly named in it.
                     memory.upsert(TABLE, [Item(p.id, f"{p.title}\n{p.contents}") for p in batch])
+                kept = memory.count(TABLE)
+                if kept < given:  # a later one took the place of an earlier one
+                    raise ConfigError(
+                        f"{given - kept} of {given} passages have the id of another; give each its own"
+                    )
                 whole.parent.mkdir(parents=True, exist_ok=True)
                 whole.write_text("")
             self._memory = memory

@@ -18,7 +18,7 @@ from typing import Any
 from roleagent_lite.envs import params
 from roleagent_lite.envs.reach import listens
 from roleagent_lite.envs.search import answers, made
-from roleagent_lite.envs.search.corpus import HOW, Corpus, Remote, Retriever, of_file
+from roleagent_lite.envs.search.corpus import HOW, Corpus, Remote, Retriever, look, of_file
 from roleagent_lite.envs.search.protocol import DIALECTS, Passage, dialect
 from roleagent_lite.errors import ConfigError, EnvironmentFault
 from roleagent_lite.lm.wheels import cache_dir
@@ -54,14 +54,21 @@ def retriever(name: str, how: str = "text", embedder: str = "auto") -> Retriever
 
 
 def ready(name: str) -> None:
-    """Raises ConfigError where the corpus file is missing, EnvironmentFault where no server listens here."""
+    """Raises ConfigError where the corpus file is missing or begins with no passage, EnvironmentFault where
+    no server listens here."""
     place = name.removeprefix("search").removeprefix(":")
     if "//" in place and not listens(place):
         raise EnvironmentFault(
             f"retrieval server {place} does not answer; roleagent-lite search-server FILE starts one"
         )
+    if name == PREFIX:
+        raise ConfigError(
+            f"environment {name} names no corpus: write {PREFIX}FILE or {PREFIX}http://...; 'search' alone "
+            "is the made-up one"
+        )
     if place and "//" not in place:
         of_file(Path(place))
+        look(Path(place))
 
 
 def limit(task: Task) -> int:
@@ -75,6 +82,9 @@ def asked(task: Task) -> tuple[tuple[str, ...], str, str, int, str]:
         params.choice(task, key, known, known[0])
         for key, known in (("metric", list(METRICS)), ("dialect", list(DIALECTS)), ("retrieval", HOW))
     )
+    params.texts(task, "searches")
+    if "embedder" in task.params:
+        params.text(task, "embedder")
     return (
         tuple(params.some(task, "answers")),
         metric,
@@ -165,6 +175,14 @@ class Search:
         """Nothing to release."""
 
 
+def _prompted(prompt: Any) -> str | None:
+    """The question in a row's `prompt` (the last message): what stands behind its last `Question:`."""
+    last = prompt[-1] if isinstance(prompt, list | tuple) and prompt else None
+    said = last.get("content") if isinstance(last, Mapping) else None
+    _, found, question = said.rpartition("Question:") if isinstance(said, str) else ("", "", "")
+    return question.strip() if found and question.strip() else None
+
+
 def row(given: Mapping[str, Any]) -> dict[str, Any]:
     """A task row from a question row of the usual files: `question` with `golden_answers` (FlashRAG, say),
     or Search-R1's `reward_model.ground_truth.target`. A row that is a task already passes unchanged."""
@@ -175,7 +193,7 @@ def row(given: Mapping[str, Any]) -> dict[str, Any]:
         truth = given["reward_model"].get("ground_truth")
         golden = truth.get("target") if isinstance(truth, Mapping) else truth
     golden = [golden] if isinstance(golden, str) else golden
-    question = given.get("question")
+    question = given.get("question", _prompted(given.get("prompt")))
     if not isinstance(question, str) or not isinstance(golden, list | tuple):
         raise ConfigError(
             f"a question needs question and golden_answers; it has {', '.join(map(str, given))}"

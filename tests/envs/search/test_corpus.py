@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roleagent_lite.envs.search import answers
-from roleagent_lite.envs.search.corpus import Corpus, Remote, of_file, passage_from, read_corpus
+from roleagent_lite.envs.search.corpus import Corpus, Remote, look, of_file, passage_from, read_corpus
 from roleagent_lite.envs.search.protocol import Passage
 from roleagent_lite.envs.search.server import make_server
 from roleagent_lite.errors import ConfigError, EnvironmentFault
@@ -152,3 +152,39 @@ def test_answers_are_found_as_often_as_by_bm25(tmp_path: Path) -> None:
             answer in text for text in texts for answer in answers.wanted(question["golden_answers"])
         )
     assert found / len(asked) >= 0.57
+
+
+TWICE = [{"id": "1", "contents": "a"}, {"id": "2", "contents": "b"}, {"id": 1, "contents": "c"}]
+
+
+def test_passages_that_share_an_id_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLEAGENT_LITE_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "twice.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in TWICE))
+    for _ in range(2):  # a build that failed is not taken for a whole one
+        with pytest.raises(ConfigError, match="1 of 3 passages have the id of another"):
+            of_file(path).search("b", 1)
+
+
+def test_a_null_id_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"it has id \(null\), contents"):
+        passage_from({"id": None, "contents": "x"}, "here")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "holds no passage"),
+        (b"\n \n", "holds no passage"),
+        (b'\n{"question": "Where?"}\n', "line 2: a passage needs id and contents .*it has question"),
+        (b"\xff\xfe\x00", "no JSON lines in UTF-8"),
+        (b"id,contents\n1,x\n", "no JSON lines in UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_corpus_is_told_by_its_first_line(tmp_path: Path, data: bytes, said: str) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match=said):
+        look(path)
+    path.write_bytes(b'\xef\xbb\xbf{"id": 1, "contents": "x"}\n[]\n')
+    look(path)  # the rest is read when the index is built

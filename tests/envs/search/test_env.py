@@ -143,3 +143,45 @@ def test_a_file_of_questions_over_a_file_of_passages(tmp_path: Path) -> None:
     env = registry.make(tasks[0])
     assert "<information>Doc 1(Title:" in env.step("<search>Velihaven</search>").observation.text
     assert env.step(f"<answer>{tasks[0].params['answers'][0]}</answer>").reward == 1.0
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        [{"role": "user", "content": "Question: how to ask. Question: Who?\n"}],
+        [{"role": "system", "content": "Question: none"}, {"role": "user", "content": "Question:Who?"}],
+    ],
+)
+def test_a_row_with_the_question_in_its_prompt_alone(prompt: Any) -> None:
+    truth = {"style": "rule", "ground_truth": {"target": ["Ada"]}}
+    found = row({"data_source": "nq", "prompt": prompt, "ability": "fact", "reward_model": truth})
+    assert (found["goal"], found["params"]) == ("Who?", {"type": "nq", "answers": ["Ada"]})
+
+
+@pytest.mark.parametrize(
+    "prompt", ["Question: Who?", [], [{"content": "Who?"}], [{"content": "Question: "}], [3]]
+)
+def test_a_prompt_that_holds_no_question(prompt: Any) -> None:
+    with pytest.raises(ConfigError, match="a question needs question"):
+        row({"prompt": prompt, "golden_answers": ["Ada"]})
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"searches": "river"}, "params.searches must be a list of texts, found 'river'"),
+        ({"embedder": 5}, "params.embedder must be a text, found 5"),
+    ],
+)
+def test_what_is_wrong_with_a_way_to_search(params: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        registry.check(Task("t", "search", "g", 0, {"answers": ["a"], **params}))
+
+
+def test_a_name_without_a_corpus_and_a_file_that_is_none_are_told_before_a_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="environment search: names no corpus"):
+        registry.ready([Task("t", "search:", "g")])
+    path = tmp_path / "questions.jsonl"
+    path.write_text(json.dumps({"question": "Who?", "golden_answers": ["Ada"]}) + "\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="line 1: a passage needs id and contents"):
+        registry.ready([Task("t", f"search:{path}", "g")])
