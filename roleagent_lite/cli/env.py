@@ -57,7 +57,9 @@ def check(name: str, file: str | None) -> dict[str, Any]:
         path = own.write_tasks(name, Path(folder) / "tasks.jsonl", file)
         tasks = load_tasks(path)
         example = json.loads(path.read_text(encoding="utf-8").splitlines()[0])
-    make = registry.spec(name).make
+    registry.ready(tasks)
+    spec = registry.spec(name)
+    make = spec.make
     limit = Limit()
     tried: Counter[str] = Counter()
     problems: dict[str, str] = {}
@@ -69,12 +71,11 @@ def check(name: str, file: str | None) -> dict[str, Any]:
             tried[task.split] += 1
             others = [t for t in tasks if t.id != task.id and t.split == task.split]
             other = others[0] if others and task.params else None
-            for problem in check_env(make, task, other=other, limit=limit):
+            for problem in check_env(make, task, other=other, limit=limit, ending=not spec.wants):
                 problems.setdefault(problem, f"task {task.id}: {problem}")
         alike = [t for t in tasks if (t.goal, t.params) == (tasks[0].goal, tasks[0].params)][:SEEDS]
         ignored = [] if limit.over() else seed_ignored(make, alike, limit=limit)
     notes = []
-    spec = registry.spec(name)
     if file is None and spec.tasks is None and not spec.task_set:  # the tasks are ours: one a seed
         unused = ", or give it tasks of its own (--tasks, tasks()): else test tasks are training tasks again"
         notes = [words + unused for words in ignored]

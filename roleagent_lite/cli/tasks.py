@@ -76,7 +76,8 @@ def _played(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
                 spec.max_steps(task)
             except ConfigError as error:  # would end a run before its first episode
                 problems.append(f"task {task.id}: {error}")
-            problems += [f"task {task.id}: {p}" for p in check_env(spec.make, task, limit=limit)]
+            found = check_env(spec.make, task, limit=limit, ending=not spec.wants)
+            problems += [f"task {task.id}: {p}" for p in found]
     return problems, [stopped(limit.seconds, tried, len(chosen))] if limit.stopped else []
 
 

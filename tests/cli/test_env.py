@@ -17,7 +17,7 @@ from roleagent_lite.cli import env
 from roleagent_lite.envs import checker, registry
 from roleagent_lite.envs.checker import Limit
 from roleagent_lite.envs.registry import spec_of
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.errors import ConfigError, EnvironmentFault
 from roleagent_lite.types import Observation, Task, Transition
 from tests.cli.make import cli
 from tests.toy import Toy
@@ -214,3 +214,17 @@ def test_other_words_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"no environment 'nosuch'; known: .*household") as refused:
         env.command("check", "nosuch")
     assert "did you mean" not in str(refused.value)
+
+
+def test_a_world_that_cannot_begin_says_what_it_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    rows = [{"question": f"Who {n}?", "golden_answers": ["Ada"]} for n in range(3)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(
+        EnvironmentFault, match="does not answer; roleagent-lite search-server FILE starts one"
+    ):
+        env.check("search:http://127.0.0.1:9/retrieve", str(path))
+    found = env.check(
+        "search", str(path)
+    )  # only an answer in its tags ends an episode, which chance never says
+    assert found["problems"] == [] and found["tried"] == {"train": 1, "dev": 1, "test": 1}

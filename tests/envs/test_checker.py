@@ -166,6 +166,7 @@ def test_done_that_is_never_set() -> None:
             return Transition(moved.observation, moved.reward, False)
 
     one(Endless, "done was never True in 4 episodes of 60 random actions")
+    assert check(Endless, TASK, ending=False) == []
 
     class Planned(Endless):
         def walkthrough(self) -> list[str]:
