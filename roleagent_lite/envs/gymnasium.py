@@ -40,7 +40,10 @@ def _gymnasium() -> Any:
 
 
 def made_with(task: Task) -> Mapping[str, Any]:
-    """What `params.kwargs` gives to `gymnasium.make`. Raises ConfigError."""
+    """What `params.kwargs` gives to `gymnasium.make`. Raises ConfigError, for `success_at` too."""
+    least = task.params.get("success_at", 0)
+    if not isinstance(least, int | float) or isinstance(least, bool):
+        raise ConfigError(f"task {task.id}: params.success_at must be a number, found {least!r:.60}")
     kwargs = task.params.get("kwargs") or {}
     if not isinstance(kwargs, Mapping):
         raise ConfigError(f"task {task.id}: params.kwargs must be an object, found {kwargs!r:.80}")

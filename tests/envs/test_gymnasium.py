@@ -127,6 +127,8 @@ def test_actions_without_names_are_numbers() -> None:
         ("FrozenLake-v1", {"actions": ["left"]}, "has 4 actions; params.actions names 1"),
         ("FrozenLake-v1", {"kwargs": {"colour": 1}}, "cannot be made with kwargs"),
         ("FrozenLake-v1", {"kwargs": 3}, "params.kwargs must be an object"),
+        ("FrozenLake-v1", {"success_at": "1"}, "params.success_at must be a number, found '1'"),
+        ("FrozenLake-v1", {"success_at": True}, "params.success_at must be a number, found True"),
         ("roleagent/Steering-v0", {}, "needs a Text or Discrete space"),
     ],
 )

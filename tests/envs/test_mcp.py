@@ -163,6 +163,9 @@ def test_a_command_that_fails_is_a_fault() -> None:
     mcp.allow("mcp:no-such-program-here")
     with pytest.raises(ConfigError, match="there is no program 'no-such-program-here' on PATH"):
         made(task("mcp:no-such-program-here"))
+    mcp.allow("mcp:python 'server.py")
+    with pytest.raises(ConfigError, match="the command cannot be read: No closing quotation"):
+        made(task("mcp:python 'server.py"))
 
 
 @here

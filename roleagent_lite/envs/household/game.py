@@ -206,6 +206,11 @@ def game_from_row(goal_text: str, params: Mapping[str, Any]) -> Game:
     optionally "fits": {class: [classes that go in]}, "can": {class: [abilities]}, "state": {thing: [words]},
     "openable": [receptacle classes]}; places are whole numbers from 1. Raises LayoutError (a ConfigError).
     """
+    if "layout" not in params:
+        raise _bad(
+            "params needs layout (an object) or game (the path of a game.tw-pddl), found "
+            f"{', '.join(map(str, params)) or 'neither'}"
+        )
     layout = _object(params.get("layout"), "params.layout",
                      ("start", "room", "fits", "can", "state", "openable"))  # fmt: skip
     room = _object(layout.get("room"), "layout.room", ())

@@ -121,8 +121,14 @@ def _goal(task: Task, goods: Catalogue) -> Goal:
         return goods.goals[session]
     raise ConfigError(
         f"task {task.id}: params needs goal (an object) or session (0 to {len(goods.goals) - 1}), found "
-        f"{', '.join(task.params) or 'neither'}"
+        f"{_named(task)}"
     )
+
+
+def _named(task: Task) -> str:
+    """What a task gives for its wish, in words."""
+    given = [f"{key} {task.params[key]!r:.60}" for key in ("goal", "session") if key in task.params]
+    return ", ".join(given) or "neither"
 
 
 def check(task: Task) -> None:
@@ -134,7 +140,7 @@ def check(task: Task) -> None:
     elif type(session) is not int or session < 0:
         raise ConfigError(
             f"task {task.id}: params needs goal (an object) or session (a number from 0 on), found "
-            f"{', '.join(task.params) or 'neither'}"
+            f"{_named(task)}"
         )
 
 
@@ -234,6 +240,11 @@ def sessions(name: str) -> Iterator[dict[str, Any]]:
     are so many; else 3 of 5 train, 1 dev, 1 test, in turn.
     """
     goals = catalogue(name).goals
+    if not goals:
+        raise ConfigError(
+            f"environment {name}: no wish came of its files; human instructions must be of products that the "
+            "items file has (by asin), and without any the products need attributes"
+        )
     for number, goal in enumerate(goals):
         if len(goals) > _SPLITS[2][1]:
             split = next(s for s, low, high in _SPLITS if number >= low and (high is None or number < high))

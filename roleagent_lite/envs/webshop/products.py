@@ -117,6 +117,8 @@ def _pricing(given: Any, asin: str) -> tuple[tuple[float, ...], str]:
 
 def _options(given: Any) -> dict[str, tuple[str, ...]]:
     options: dict[str, tuple[str, ...]] = {}
+    if given and not isinstance(given, Mapping):
+        raise TypeError(f"customization_options must be an object, found {type(given).__name__}")
     for name, contents in (given or {}).items():
         if contents is not None:
             values = (str(content["value"]).strip().replace("/", " | ").lower() for content in contents)

@@ -109,7 +109,8 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 WRONG: list[tuple[str, Any, str]] = [
-    ("layout", "-", "params.layout must be an object, found NoneType"),
+    ("layout", "-", "params needs layout (an object) or game (the path of a game.tw-pddl), found tier"),
+    ("layout", None, "params.layout must be an object, found NoneType"),
     ("layout", [], "params.layout must be an object, found list"),
     ("layout.rom", {}, "unknown key 'rom'; did you mean 'room'"),
     ("layout.room", {}, "needs 1 to 400 receptacles, found 0"),

@@ -104,7 +104,8 @@ def test_both_texts() -> None:
         ({"show_attributes": 1}, "params.show_attributes must be true or false"),
         ({"nouns": "ruel"}, "did you mean 'rule'"),
         ({"goal": {"asin": "B1"}}, "params.goal lacks 'options'"),
-        ({"goal": None, "session": -1}, "session \\(0 to 719\\)"),
+        ({"goal": None, "session": -1}, "session \\(0 to 719\\), found goal None, session -1$"),
+        ({"goal": None, "session": 720}, "session \\(0 to 719\\), found goal None, session 720$"),
         ({"goal": None}, "params needs goal \\(an object\\) or session"),
     ],
 )
@@ -146,3 +147,13 @@ def test_a_folder_that_lacks_files(tmp_path: Path) -> None:
         files_in(tmp_path)
     with pytest.raises(ConfigError, match="lacks items"):
         made(Task("t", f"webshop:{tmp_path}", "g", 0, {"session": 0}))
+
+
+def test_files_that_no_wish_comes_of_are_said(folder: Path, tmp_path: Path) -> None:
+    (human,) = folder.glob("*human*")
+    human.write_text("{}", encoding="utf-8")
+    name = f"webshop:{folder}"
+    with pytest.raises(
+        ConfigError, match="no wish came of its files; human instructions must be of products"
+    ):
+        write_tasks(name, tmp_path / "own.jsonl")

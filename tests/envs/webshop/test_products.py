@@ -72,7 +72,10 @@ def test_prices_in_words(given: Any, pricing: tuple[float, ...], tag: str) -> No
         ({"pricing": "free"}, "pricing 'free' is no price"),
         ({"pricing": "$"}, "is no price"),
         ({"customization_options": {"Color": [{"image": None}]}}, "lacks 'value'"),
-        ({"customization_options": "red"}, "cannot be read"),
+        (
+            {"customization_options": "red"},
+            "cannot be read: customization_options must be an object, found str",
+        ),
     ],
 )
 def test_rows_that_cannot_be_read(change: dict[str, Any], said: str) -> None:
