@@ -14,6 +14,7 @@ from roleagent_lite.cli.settings import AsJson
 
 if TYPE_CHECKING:
     from roleagent_lite.envs.checker import Limit
+    from roleagent_lite.types import Task
 
 Action = Annotated[str | None, typer.Argument(metavar="[new|check]", help="Write an example, or try one.")]
 Name = Annotated[
@@ -62,7 +63,7 @@ def check(name: str, file: str | None) -> dict[str, Any]:
     make = spec.make
     limit = Limit()
     tried: Counter[str] = Counter()
-    problems: dict[str, str] = {}
+    problems = {problem: problem for problem in attributes(name, tasks[0])}
     counts = Counter(t.split for t in tasks)
     with recalled(limit):
         for task in tasks:
@@ -91,6 +92,21 @@ def check(name: str, file: str | None) -> dict[str, Any]:
         "problems": list(problems.values()),
         "notes": notes,
     }
+
+
+def attributes(name: str, task: Task) -> list[str]:
+    """What is wrong with a class's max_steps and failure_modes, which would end a run before it begins."""
+    from roleagent_lite.envs import registry
+    from roleagent_lite.errors import ConfigError
+    from roleagent_lite.evolve.world import vocabulary_of
+
+    wrong = []
+    for look in (lambda: registry.spec(name).max_steps(task), lambda: vocabulary_of(name)):
+        try:
+            look()
+        except ConfigError as error:
+            wrong.append(str(error))
+    return wrong
 
 
 @contextmanager

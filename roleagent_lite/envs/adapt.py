@@ -112,7 +112,9 @@ def _from_parts(parts: tuple[Any, ...], shown: Any) -> Transition:
     observation, reward, done, truncated, info = parts
     number, ended, cut = _number(reward), _flag(done), _flag(truncated)
     if number is None or ended is None or cut is None or not isinstance(info, Mapping):
-        raise EnvironmentFault(f"step() returned {describe(shown)}. {EXPECTED}")
+        odd = isinstance(reward, float) and not math.isfinite(reward)
+        why = f" with the reward {reward}, which is no number" if odd else ""
+        raise EnvironmentFault(f"step() returned {describe(shown)}{why}. {EXPECTED}")
     valid = _flag(info.get("valid", True))
     return Transition(read_observation(observation, info), number, ended or cut, valid is not False)
 

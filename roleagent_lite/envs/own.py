@@ -8,7 +8,7 @@ task file gives with the name filled in, else tasks that differ by seed alone. L
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from typing import Any, get_args
 from roleagent_lite.content import find, room
 from roleagent_lite.envs import registry
 from roleagent_lite.envs.mcp import allow
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.memory import parquet_rows
 from roleagent_lite.tasksets import read_rows, tasks_in
 from roleagent_lite.types import Split
@@ -83,6 +83,28 @@ def _rows_in(name: str, file: str) -> list[dict[str, Any]]:
     return [row for _, row in rows]
 
 
+def _given(name: str, tasks: Callable[[], Iterable[Any]]) -> list[Any]:
+    """What an environment's `tasks()` gives, one at least. Raises ConfigError, also for what it raises."""
+    try:
+        given = tasks()
+        if isinstance(given, Iterable) and not isinstance(given, str | Mapping):
+            given = list(given)
+    except RoleAgentError:
+        raise
+    except Exception as error:  # border: a stranger's class
+        hint = "" if not isinstance(error, TypeError) else "; it is called without arguments: a static method"
+        raise ConfigError(
+            f"environment {name}: tasks() raised {type(error).__name__}: {str(error)[:200]}{hint}"
+        ) from error
+    if not isinstance(given, list):
+        raise ConfigError(
+            f"environment {name}: tasks() gives {type(given).__name__}; expected a list of tasks"
+        )
+    if not given:
+        raise ConfigError(f"environment {name}: tasks() gives none")
+    return given
+
+
 def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
     """Task rows of the environment `name`, or those of `file` with `name` as their environment.
 
@@ -96,9 +118,7 @@ def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
     if file is not None:
         return deal(_rows_in(name, file))
     if found.tasks is not None:
-        given = list(found.tasks())
-        if not given:
-            raise ConfigError(f"environment {name}: tasks() gives none")
+        given = _given(name, found.tasks)
     elif found.task_set:
         given = [row for _, row in read_rows(room("tasks") / f"{found.task_set}.jsonl")]
     elif found.wants:
@@ -109,7 +129,10 @@ def rows_of(name: str, file: str | None = None) -> list[dict[str, Any]]:
     else:
         return by_seed(name, found.goal or GOAL)
     what = f"environment {name}: entry"
-    return deal([_row(name, row, f"{what} {number} of tasks()") for number, row in enumerate(given, 1)])
+    dealt = deal([_row(name, row, f"{what} {number} of tasks()") for number, row in enumerate(given, 1)])
+    if found.tasks is not None:  # told here, for nobody else sees the file that is written of them
+        tasks_in(Path(f"(tasks() of {name})"), list(enumerate(dealt, 1)))
+    return dealt
 
 
 def write_tasks(name: str, target: Path, file: str | None = None) -> Path:

@@ -228,3 +228,16 @@ def test_a_world_that_cannot_begin_says_what_it_lacks(tmp_path: Path) -> None:
         "search", str(path)
     )  # only an answer in its tags ends an episode, which chance never says
     assert found["problems"] == [] and found["tried"] == {"train": 1, "dev": 1, "test": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"max_steps": 0}, "max_steps must be a positive whole number, found 0"),
+        ({"max_steps": "5"}, "max_steps must be a positive whole number, found '5'"),
+        ({"failure_modes": ["a"]}, 'failure_modes: {name: "when it applies"} is needed, found list'),
+    ],
+)
+def test_attributes_that_would_end_a_run_are_told(given: dict[str, Any], said: str) -> None:
+    registry.register(spec_of("attributes", type("Odd", (Toy,), given)))
+    assert [p for p in env.check("attributes", None)["problems"] if p.endswith(said)]

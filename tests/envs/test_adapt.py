@@ -255,3 +255,8 @@ def test_env_05_an_async_environment_is_told_so() -> None:
         read_transition(step("x"))
     with pytest.raises(EnvironmentFault, match="is async"):
         read_observation(step("x"))
+
+
+def test_a_reward_that_is_no_number_is_named() -> None:
+    with pytest.raises(EnvironmentFault, match=r"a tuple of 3 .* with the reward nan, which is no number\."):
+        read_transition(("a room", math.nan, True))

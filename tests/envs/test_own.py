@@ -138,3 +138,29 @@ def test_where_nothing_can_be_played_without_a_file_it_is_asked_for() -> None:
 def test_spec_without_tasks_is_what_registration_gave() -> None:
     spec = EnvSpec("plain", Toy, lambda task: 3)
     assert (spec.tasks, spec.goal, spec.blocking) == (None, "", False)
+
+
+def _raises() -> list[str]:
+    raise ValueError("no file")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [
+        (staticmethod(_raises), "tasks\\(\\) raised ValueError: no file$"),
+        (
+            lambda self: ["a"],
+            "tasks\\(\\) raised TypeError: .*'self'; it is called without arguments: a static",
+        ),
+        (staticmethod(lambda: None), "tasks\\(\\) gives NoneType; expected a list of tasks"),
+        (staticmethod(lambda: "abc"), "tasks\\(\\) gives str; expected a list of tasks"),
+        (staticmethod(lambda: {"goal": "a"}), "tasks\\(\\) gives dict; expected a list of tasks"),
+        (
+            staticmethod(lambda: [{"id": "a", "goal": g} for g in "xyz"]),
+            "\\(tasks\\(\\) of own-wrong\\): lines 1 and 2 have the same id 'a'",
+        ),
+    ],
+)
+def test_tasks_that_are_none_are_told_as_the_classs_own(tasks: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        own.rows_of(known("own-wrong", tasks=tasks))
