@@ -20,11 +20,13 @@ def command(
     corpus: Corpus = None, port: Port = 8000, retrieval: How = "text", embedder: Embedder = "auto"
 ) -> None:
     """Serve a corpus to any Search-R1 client: POST /retrieve. Ends with Ctrl-C."""
-    from roleagent_lite.envs.search.env import PREFIX, retriever
+    from roleagent_lite.envs.search.env import PREFIX, ready, retriever
     from roleagent_lite.envs.search.server import HOST, make_server
     from roleagent_lite.errors import ConfigError
 
-    found = retriever(f"{PREFIX}{corpus}" if corpus else "search", retrieval, embedder)
+    name = f"{PREFIX}{corpus}" if corpus else "search"
+    ready(name)
+    found = retriever(name, retrieval, embedder)
     print("building or opening the index ...", file=sys.stderr, flush=True)
     found.search("index", 1)
     try:

@@ -43,3 +43,10 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match="choose another --port"):
             search_server.command(str(corpus), port)
+
+
+def test_a_file_that_holds_no_passage_is_not_served(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("\n")
+    with pytest.raises(ConfigError, match="holds no passage"):
+        search_server.command(str(empty), port=0)
