@@ -151,8 +151,14 @@ def vet(run: Path, flags: Mapping[str, Any], trusted: bool) -> None:
         )
 
 
+_NO_CODE = tuple(  # they read files or ask a server
+    f"the environment {start}"
+    for start in ("webshop:", "search:", "appworld:", "mcp:http://", "mcp:https://")
+)
+
+
 def announce(config: RunConfig, tell: Callable[[str], None], suite: Suite | None = None) -> None:
     """Tell the user what code of others is about to be imported, before it is."""
-    found = code_of(config, suite)
+    found = [words for words in code_of(config, suite) if not words.startswith(_NO_CODE)]
     if found:
         tell(f"runs Python code: {'; '.join(found)}")

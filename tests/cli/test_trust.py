@@ -209,3 +209,23 @@ def test_the_program_of_a_task_file_is_started_only_for_a_run_that_is_ones_own_o
     trust.remember(path)
     trust.vet(path, {}, False)
     assert mcp._allowed == {"mcp:rm -rf things"}
+
+
+def test_worlds_that_read_files_or_ask_a_server_are_not_called_code(tmp_path: Path) -> None:
+    file = tmp_path / "t.jsonl"
+    worlds = (
+        "webshop:shop",
+        "search:c.jsonl",
+        "search:http://127.0.0.1:9/retrieve",
+        "mcp:http://127.0.0.1:9/mcp",
+    )
+    file.write_text("".join(f'{{"goal": "g", "env": "{env}"}}\n' for env in worlds))
+    told: list[str] = []
+    trust.announce(RunConfig(tasks=str(file)), told.append)
+    assert told == []
+    file.write_text(file.read_text() + '{"goal": "g", "env": "mcp:python server.py"}\n')
+    trust.announce(RunConfig(tasks=str(file)), told.append)
+    assert told == [f"runs Python code: the environment mcp:python server.py (named in {file})"]
+    assert (
+        len(trust.code_of(RunConfig(tasks=str(file)))) == 5
+    )  # of another's run each of them asks for --trust
