@@ -122,10 +122,13 @@ def test_the_plan_says_what_it_takes_and_loads_nothing(
 def test_what_does_not_fit_goes_down_the_ladder_only_when_allowed(
     here: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from roleagent_lite.distill import rehearsal
     from roleagent_lite.distill.plan import plan
     from roleagent_lite.distill.recipe import load_recipe
     from roleagent_lite.distill.size import from_config
 
+    # a process that has run many tests holds more than a training of TINY needs
+    monkeypatch.setattr(rehearsal, "_measured", lambda policy, heaviest: (0.1, 1))
     (here / "mine.toml").write_text(
         RECIPE.replace("batch = 2", "batch = 2\nmicro_batch = 2"), encoding="utf-8"
     )

@@ -362,7 +362,7 @@ def test_the_parts_of_an_update_are_whole_states_and_make_up_all_of_it() -> None
     rows += [replace(rows[0], sample=replace(rows[0].sample, id="a/again"))]
     recipe = local.recipe(online={"batches": 4, "passes": 2})
     parts = Loop._batches(SimpleNamespace(recipe=recipe), rows)  # type: ignore[arg-type]
-    assert parts[:4] == parts[4:] and [len(p) for p in parts[:4]] == [4, 2, 2, 2]
+    assert parts[:4] == parts[4:] and [len(p) for p in parts[:4]] == [3, 2, 3, 2]
     assert sorted(t.sample.id for p in parts[:4] for t in p) == sorted(t.sample.id for t in rows)
     keys = [{key_of(t) for t in p} for p in parts[:4]]
     assert sum(map(len, keys)) == len(set().union(*keys)) == 9

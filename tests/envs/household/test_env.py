@@ -140,7 +140,7 @@ def test_an_edited_game_file_is_read_again(tmp_path: Path) -> None:
         ({"game": 3}, r"task t: params\.game must be a path"),
         ({"game": "/nowhere/game.tw-pddl"}, "task t: cannot read the game file /nowhere/game.tw-pddl"),
         ({"game": "a\0b"}, "task t: cannot read the game file"),
-        ({}, r"params\.layout"),
+        ({}, r"params needs layout \(an object\) or game"),
     ],
 )
 def test_tasks_without_a_game(params: dict[str, Any], said: str) -> None:

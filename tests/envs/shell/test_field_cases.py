@@ -132,7 +132,7 @@ def test_tsk_03_a_task_of_no_known_family_is_refused_with_its_id(tmp_path: Path)
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     good, bad = load_tasks(file)
     assert Shell(good).score() == 0.0
-    with pytest.raises(ConfigError, match=r"task two: params\.type is None; known: .*disk_full"):
+    with pytest.raises(ConfigError, match=r"task two: params\.type is None: one of .*disk_full"):
         Shell(bad)
 
 
