@@ -145,8 +145,9 @@ def relabelled(
     moves: dict[str, tuple[str, ...]] = {}
     for task, group in zip(train, groups, strict=True):
         found: dict[str, tuple[Task, tuple[str, ...]]] = {}
-        for actions in sorted({tuple(s.action for s in t.steps) for t in group if not t.solved}):
-            for other, count in _hindsight(task, actions) if most else []:
+        failed = sorted({tuple(s.action for s in t.steps) for t in group if not t.solved}) if most else []
+        for actions, solved in zip(failed, _hindsight(task, failed), strict=True):
+            for other, count in solved:
                 if other.id not in found or count < len(found[other.id][1]):
                     found[other.id] = other, actions[:count]
         fresh = [pair for pair in found.values() if pair[0].id not in known]
@@ -157,11 +158,14 @@ def relabelled(
     return tasks, moves
 
 
-def _hindsight(task: Task, actions: Sequence[str]) -> list[tuple[Task, int]]:
-    env = registry.spec(task.env).make(task)
+def _hindsight(task: Task, failed: Sequence[Sequence[str]]) -> list[list[tuple[Task, int]]]:
+    """What the moves of each failed episode of `task` solved, by one environment."""
+    if not failed:
+        return []
+    env = registry.make(task)
     try:
         says = getattr(env, "hindsight", None)
-        return list(says(actions)) if says is not None else []
+        return [list(says(actions)) if says is not None else [] for actions in failed]
     finally:
         env.close()
 
