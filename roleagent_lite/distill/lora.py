@@ -103,13 +103,18 @@ def started(
     try:
         model = peft.PeftModel.from_pretrained(base, str(folder), adapter_name=TRAINED, is_trainable=True)
         model = patched(model)
-        model.load_adapter(str(folder), adapter_name=FROZEN, is_trainable=False)
+        freeze(model, folder)
     except (RuntimeError, ValueError, OSError) as error:
         raise ConfigError(
             f"adapter.start: {folder} does not fit this model: {str(error).splitlines()[0][:300]}"
         ) from None
-    model.set_adapter(TRAINED)
     return model, f"the adapter {settings.start} as it was at the start"
+
+
+def freeze(model: Any, folder: Path) -> None:
+    """Puts the adapter in `folder` beside the trained one, as the reference that stays as it is."""
+    model.load_adapter(str(folder), adapter_name=FROZEN, is_trainable=False)
+    model.set_adapter(TRAINED)
 
 
 def trained(model: Any) -> dict[str, Any]:

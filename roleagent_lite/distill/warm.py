@@ -111,7 +111,8 @@ async def warm_up(
     )
     if trained.stopped:
         raise RoleAgentError(f"the warm start stopped: {trained.stopped}")
-    _freeze(policy, out / "adapter")
+    lora.freeze(policy.model, out / "adapter")
+    policy.reference = "the adapter after the warm start"
     told = {
         "dev": curve.told([t for g in before for t in g]),
         "played": curve.told([t for g in groups for t in g]),
@@ -190,12 +191,6 @@ def _recipe_of(recipe: Recipe) -> Recipe:
             "sft": recipe.sft.model_copy(update={"per_task": warm.per_task, "min_alignment": 0.0}),
         }
     )
-
-
-def _freeze(policy: Policy, folder: Path) -> None:
-    policy.model.load_adapter(str(folder), adapter_name=lora.FROZEN, is_trainable=False)
-    policy.model.set_adapter(lora.TRAINED)
-    policy.reference = "the adapter after the warm start"
 
 
 def _kept(path: Path, told: dict[str, Any]) -> dict[str, Any]:
