@@ -139,7 +139,8 @@ def relabelled(
     """(tasks that failed episodes solved without being meant to, the moves of each by its id).
 
     Of each training task at most `most`: one a new task, those of few moves first. A world says so by the
-    method `hindsight(moves)` of its environments, which plays them; a world without it has none.
+    method `hindsight(moves)` of its environments, which gives those of the moves that solve each; a world
+    without it has none.
     """
     known = {task.id for task in train}
     tasks: list[Task] = []
@@ -147,10 +148,10 @@ def relabelled(
     for task, group in zip(train, groups, strict=True):
         found: dict[str, tuple[Task, tuple[str, ...]]] = {}
         failed = sorted({tuple(s.action for s in t.steps) for t in group if not t.solved}) if most else []
-        for actions, solved in zip(failed, _hindsight(task, failed), strict=True):
-            for other, count in solved:
-                if other.id not in found or count < len(found[other.id][1]):
-                    found[other.id] = other, actions[:count]
+        for solved in _hindsight(task, failed):
+            for other, taken in solved:
+                if other.id not in found or len(taken) < len(found[other.id][1]):
+                    found[other.id] = other, taken
         fresh = [pair for pair in found.values() if pair[0].id not in known]
         for other, taken in sorted(fresh, key=lambda pair: (len(pair[1]), pair[0].id))[:most]:
             known.add(other.id)
@@ -159,7 +160,7 @@ def relabelled(
     return tasks, moves
 
 
-def _hindsight(task: Task, failed: Sequence[Sequence[str]]) -> list[list[tuple[Task, int]]]:
+def _hindsight(task: Task, failed: Sequence[Sequence[str]]) -> list[list[tuple[Task, tuple[str, ...]]]]:
     """What the moves of each failed episode of `task` solved, by one environment."""
     if not failed:
         return []

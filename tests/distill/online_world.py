@@ -46,11 +46,11 @@ class Lock:
     def score(self) -> float:
         return float(self.done == len(self.right))
 
-    def hindsight(self, actions: Sequence[str]) -> list[tuple[Task, int]]:
+    def hindsight(self, actions: Sequence[str]) -> list[tuple[Task, tuple[str, ...]]]:
         """The task whose one right move was the first."""
         name = f"{self.task.id}-{actions[0].replace(' ', '-')}"
         other = replace(self.task, id=name, params={"right": [actions[0]]}, parent=self.task.id)
-        return [(other, 1)] if actions[0] != self.right[0] else []
+        return [(other, (actions[0],))] if actions[0] != self.right[0] else []
 
     def close(self) -> None:
         """Nothing to release."""

@@ -117,7 +117,7 @@ class Household:
         """A winning plan from the start. Raises ConfigError where there is none."""
         return plan_of(self.game)
 
-    def hindsight(self, actions: Sequence[str]) -> list[tuple[Task, int]]:
+    def hindsight(self, actions: Sequence[str]) -> list[tuple[Task, tuple[str, ...]]]:
         """Other tasks of this room that these moves solve from the start: see `hindsight.reached`."""
         return reached(self.task, actions)
 

@@ -26,28 +26,32 @@ _TREATED = {
     "heat": "pick_heat_then_place_in_recep",
     "cool": "pick_cool_then_place_in_recep",
 }
+_WALK = "go to "
 _LAMPS = ("desklamp", "floorlamp")
 
 Goal = tuple[str, str, str]  # kind, object, receptacle or lamp; classes
 
 
-def reached(task: Task, actions: Sequence[str]) -> list[tuple[Task, int]]:
-    """Tasks of the same room, each with the number of moves after which it is solved, fewest first.
+def reached(task: Task, actions: Sequence[str]) -> list[tuple[Task, tuple[str, ...]]]:
+    """Tasks of the same room, each with those of the moves that solve it, fewest first.
 
-    A task is left out whose goal holds before the first move, that is the episode's own, or for which the
-    moves took up a thing of another kind or made a move twice on the way: they would teach that. `parent`
-    names the task that was played. Empty for games from files, whose goals are formulas.
+    Moves that did nothing for a goal are cut out (`_straightened`). A task is left out whose goal holds
+    before the first move, that is the episode's own, or for which what is left still takes up a thing of
+    another kind or makes a move twice: it would teach that. `parent` names the task that was played. Empty
+    for games from files, whose goals are formulas.
     """
     if "layout" not in task.params:
         return []
     own = tuple(task.params.get(k) for k in ("type", "object", "receptacle", "lamp") if k in task.params)
-    found: dict[Goal, tuple[Task, int]] = {}
+    found: dict[Goal, tuple[Task, tuple[str, ...]]] = {}
     for goal in _goals(actions):
+        if goal == own or goal in found:
+            continue
         other = _task(task, goal)
-        moves = _solved(other, actions)
-        if goal != own and moves > 1 and _straight(actions[:moves], goal[1]):
-            found.setdefault(goal, (other, moves))
-    return sorted(found.values(), key=lambda pair: (pair[1], pair[0].id))
+        moves = _straightened(other, actions[: _solved(other, actions)])
+        if len(moves) > 1 and _straight(moves, goal[1]):
+            found[goal] = other, moves
+    return sorted(found.values(), key=lambda pair: (len(pair[1]), pair[0].id))
 
 
 def _goals(actions: Sequence[str]) -> Iterator[Goal]:
@@ -96,7 +100,42 @@ def _solved(task: Task, actions: Sequence[str]) -> int:
     return 0
 
 
+def _straightened(task: Task, actions: Sequence[str]) -> tuple[str, ...]:
+    """`actions`, which solve the task, without what can be left out of them, each cut proved by playing:
+    first all that names some other thing, then stretches of moves, the longest first.
+
+    A place visited before the goal's thing was found stays, once: the search is part of the way.
+    """
+    kept, thing = tuple(actions), str(task.params["object"])
+    for other in dict.fromkeys(m["thing"] for m in map(_TAKE.fullmatch, actions) if m):
+        if class_of(other) != thing:
+            kept = _if_solved(task, tuple(a for a in kept if f"{other} " not in f"{a} "), kept)
+    for width in range(len(kept) - 1, 0, -1):
+        at = 0
+        while at + width < len(kept):
+            if _searched(kept, at, at + width, thing):
+                at += 1
+                continue
+            shorter = _if_solved(task, kept[:at] + kept[at + width :], kept)
+            at, kept = (at if shorter != kept else at + 1), shorter
+    return kept
+
+
+def _searched(actions: Sequence[str], start: int, end: int, thing: str) -> bool:
+    """Whether the stretch holds the only visit to a place from before the thing was taken up."""
+    takes = [m and class_of(m["thing"]) == thing for m in map(_TAKE.fullmatch, actions)]
+    before = list(actions[: takes.index(True)]) if True in takes else []
+    return any(a.startswith(_WALK) and before.count(a) == 1 for a in before[start:end])
+
+
+def _if_solved(task: Task, shorter: tuple[str, ...], kept: tuple[str, ...]) -> tuple[str, ...]:
+    """`shorter` as far as it takes to solve the task, or `kept` where it does not."""
+    count = _solved(task, shorter)
+    return shorter[:count] if count else kept
+
+
 def _straight(actions: Sequence[str], thing: str) -> bool:
-    """Whether nothing but things of the goal's kind was taken up, and no move made twice."""
-    once = len(set(actions)) == len(actions)
+    """Whether nothing but things of the goal's kind was taken up, and no move but a walk made twice."""
+    done = [a for a in actions if not a.startswith(_WALK)]
+    once = len(set(done)) == len(done)
     return once and all(class_of(m["thing"]) == thing for m in map(_TAKE.fullmatch, actions) if m)
