@@ -396,7 +396,8 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a running job tells its watcher. `stage`: train, dev, diagnose, test; counts are episodes."""
+    """What a running job tells its watcher. `stage`: train, dev, diagnose, test; counts are episodes, in the
+    stage learn optimiser steps, in the stage update updates of GRPO."""
 
     stage: str
     done: int = 0

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from roleagent_lite.distill.prepare import Prepared
     from roleagent_lite.distill.recipe import Recipe
     from roleagent_lite.distill.tokenizer import Tokenizer
-    from roleagent_lite.types import Progress
 
 RecipeName = Annotated[str, typer.Option("--recipe", help="A shipped recipe or a TOML file.")]
 Out = Annotated[
@@ -196,19 +195,17 @@ def _train(
     prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool, smaller: bool
 ) -> Recipe | None:
     """None when it is done; the recipe to go on with where this one does not fit and `smaller` allows it."""
-    from roleagent_lite.cli.border import tell
+    from roleagent_lite.cli.border import result_only, tell
     from roleagent_lite.cli.output import emit, table
+    from roleagent_lite.cli.progress import Screen
     from roleagent_lite.distill.bake import playing
     from roleagent_lite.distill.job import distill
     from roleagent_lite.distill.rehearsal import DoesNotFit
     from roleagent_lite.errors import RoleAgentError
 
-    def hear(progress: Progress) -> None:
-        count = f" {progress.done}/{progress.total}" if progress.total else ""
-        tell(f"{progress.stage}{count}: {progress.note}")
-
     try:
-        told = distill(prepared, tokenizer, folder, hear)
+        with Screen() as screen, result_only():
+            told = distill(prepared, tokenizer, folder, screen.listen)
     except DoesNotFit as error:
         if not smaller or error.smaller is None:
             raise

@@ -21,6 +21,7 @@ from roleagent_lite.types import Progress
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+LEARN = "learn"  # the stage whose counts are optimiser steps
 SYSTEM = "system "  # how the stage begins in which a suite's system plays
 _WINDOW = 32  # events from which the pace is taken
 EVERY = 15.0  # seconds between two plain lines of one stage
@@ -33,6 +34,9 @@ _WORDS = {
     "test": "playing the sealed tasks",
     "load": "loading the model",
     "download": "fetching the model, MB",
+    LEARN: "training",
+    "update": "updated",
+    "rehearse": "a first pass, to see whether it fits",
 }
 
 
@@ -51,13 +55,20 @@ class Clock:
         self.planned = planned
         self._now = now
         self._finished = 0
+        self._learning: Clock | None = None
         self._at: tuple[str, int, int] = ("", 0, 0)  # stage, done and total of the last event
         self._recent: deque[tuple[float, int]] = deque([(now(), 0)], maxlen=_WINDOW)
 
     def left(self, event: Progress) -> float | None:
         """Seconds left: of the job (at most) if its size is known, else of this stage; None = no pace yet."""
-        if not played(event.stage):
-            return None
+        if event.stage == LEARN:  # its steps have a pace of their own
+            if self._learning is None or event.done <= 1:
+                self._learning = Clock(now=self._now)
+                self._learning._at = (event.stage, event.done, event.total)  # not from before the first step
+            return self._learning._paced(event)
+        return self._paced(event) if played(event.stage) else None
+
+    def _paced(self, event: Progress) -> float | None:
         stage, done, total = self._at
         same = stage == event.stage and total == event.total and event.done >= done
         news = event.done - done if same else event.done
@@ -164,7 +175,8 @@ class Screen:
                 )
                 return
             stage, at = self._last
-            news = event.stage != stage or event.note not in ("", self._note)
+            noted = event.stage != LEARN and event.note not in ("", self._note)  # each step's loss is no news
+            news = event.stage != stage or noted
             whole = bool(event.total) and event.done == event.total
             if news or whole or self._now() - at >= EVERY:
                 self._say(text)

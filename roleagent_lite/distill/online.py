@@ -140,7 +140,7 @@ class Loop(Trainer):
             self._checkpoint(update)
             if listener is not None:
                 solved = f"{row['solved']:.2f}" if row["solved"] is not None else "unknown"
-                listener(Progress("train", update, online.updates, note=f"solved {solved} of {row['n']}"))
+                listener(Progress("update", update, online.updates, note=f"solved {solved} of {row['n']}"))
         self._stand.model.changed(name_of(self.recipe, update))
         if not stopped:
             row = {"update": update, "dev": await self._look(update), "peak_mib": curve.peak_mib()}

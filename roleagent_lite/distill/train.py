@@ -140,7 +140,7 @@ class Trainer:
                 self._update(step)
                 self._log(report)
                 if listener is not None:
-                    listener(Progress("train", step + 1, total, note=f"loss {report['loss']:.4f}"))
+                    listener(Progress("learn", step + 1, total, note=f"loss {report['loss']:.4f}"))
         return self._finish(total, total, "", report)
 
     def _measure(self, batch: Sequence[Tokens], step: int, learn: bool) -> tuple[dict[str, float], str]:

@@ -124,7 +124,7 @@ def test_mod_01_the_plain_back_end_trains_and_says_so(here: Path, inside: Inside
     done = inside("distill", "r", "--recipe", "mine.toml")
     assert done.returncode == 0, done.stderr
     assert "transformers and peft on cpu" in done.stdout and "2 of 2" in done.stdout
-    assert "train 2/2: loss" in done.stderr and "warning: 1 of 2 groups without signal" in done.stderr
+    assert "training · 2/2 · loss" in done.stderr and "warning: 1 of 2 groups without signal" in done.stderr
     assert (here / "runs/r/distill/mine/adapter/adapter_model.safetensors").is_file()
     again = json.loads(inside("distill", "r", "--recipe", "mine.toml", "--json").stdout)
     assert again["steps"] == 2 and again["method"] == "advantage-weighted fine-tuning"

@@ -46,7 +46,9 @@ def test_a_training_says_what_it_did(tmp_path: Path, inside: Inside) -> None:
     assert done.returncode == 0, done.stderr
     assert "dev after 0 updates" in done.stdout and "dev after 1 updates" in done.stdout
     assert "sealed, base" in done.stdout and "adapter - base" in done.stdout and "noise" in done.stdout
-    assert "train 1/1: solved" in done.stderr and "tests.distill.online_world" in done.stderr
+    assert "plan: 1 updates of 48 episodes each, 4 dev episodes" in done.stderr
+    assert "updated · 1/1 · solved" in done.stderr and "playing training tasks · " in done.stderr
+    assert "tests.distill.online_world" in done.stderr
     assert (tmp_path / "runs/mine-online/report.md").is_file()
     as_json = inside("distill", "--online", "--recipe", "mine.toml", "--tasks", "tasks.jsonl", "--json")
     told = json.loads(as_json.stdout)

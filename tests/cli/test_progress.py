@@ -60,6 +60,19 @@ def test_time_left_of_the_whole_job_where_its_size_is_known() -> None:
     assert clock.left(Progress("test", 12, 13)) == pytest.approx(16 / 20)  # never less than the stage's rest
 
 
+def test_steps_of_training_have_a_pace_of_their_own_each_time() -> None:
+    time = Time()
+    clock = Clock(now=time)
+    for begun, pace in ((0, 4), (50, 2)):
+        for done in range(begun, begun + 10):
+            time.at += 1
+            clock.left(Progress("train", done + 1, 100))
+        for step in range(1, 6):
+            time.at += pace
+            found = clock.left(Progress("learn", step, 20))
+        assert found == pytest.approx(15 * pace)
+
+
 def test_what_a_resume_read_from_the_run_does_not_make_the_rest_look_short() -> None:
     time = Time()
     clock = Clock(now=time)
@@ -83,6 +96,20 @@ def test_plain_lines_are_few() -> None:
     assert len(lines) == 1 + 98 // int(EVERY) + 2
     assert lines[0].startswith("playing training tasks · 1/100")
     assert "an odd environment" in lines[-2] and lines[-1].startswith("scoring on dev")
+
+
+def test_the_loss_of_each_step_is_no_line_of_its_own() -> None:
+    time, out = Time(), io.StringIO()
+    with Screen(out=out, now=time) as screen:
+        for step in range(1, 41):
+            time.at += 1
+            screen.listen(Progress("learn", step, 40, note=f"loss {1 / step:.4f}"))
+        for update in (1, 2):
+            screen.listen(Progress("update", update, 6, note=f"solved 0.{update}"))
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "training · 1/40 · loss 1.0000"
+    assert "training · 31/40 · about 9 s left · loss 0.0323" in lines
+    assert len(lines) == 1 + 38 // int(EVERY) + 1 + 2 and lines[-1] == "updated · 2/6 · solved 0.2"
 
 
 def test_the_plan_is_printed_as_it_is() -> None:

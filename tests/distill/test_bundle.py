@@ -55,7 +55,7 @@ def test_the_script_trains_as_here_and_the_adapter_comes_back(tmp_path: Path) ->
     assert not (tmp_path / "b" / "out").exists()
     done = script(tmp_path / "b")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 of 4 steps; take home" in done.stdout and "train 4/4: loss" in done.stdout
+    assert "4 of 4 steps; take home" in done.stdout and "learn 4/4: loss" in done.stdout
     told = bundle.take_back(tmp_path / "b" / bundle.BACK, tmp_path / "home", ready.recipe)
     assert told["steps"] == 4
     distill(ready, local.tokenizer(), tmp_path / "here")

@@ -43,7 +43,7 @@ def test_grpo_from_a_run_to_an_adapter(run: Run, tmp_path: Path) -> None:
     assert (told["steps"], told["of"], told["samples"], told["stopped"]) == (4, 4, 6, "")
     assert told["kl_at_start"] < 1e-4 and told["staleness"] is None
     assert (Path(told["adapter"]) / "adapter_model.safetensors").is_file()
-    assert [p.stage for p in heard] == ["load", "rehearse", *["train"] * 4]
+    assert [p.stage for p in heard] == ["load", "rehearse", *["learn"] * 4]
     assert told["rehearsal"]["rows"] == 2 and "minutes" in heard[1].note
 
 
