@@ -36,6 +36,7 @@ from roleagent_lite.distill.tokenizer import Tokenizer, open_tokenizer
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.train import Trainer
 from roleagent_lite.distill.warm import HINDSIGHT, warm_up
+from roleagent_lite.envs import registry
 from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.session import Beginning, Reporter, opened, run_now, starting_prompts
 from roleagent_lite.tasksets import file_hash
@@ -58,8 +59,8 @@ def train_online(
     """Trains in the run directory `out`, or goes on there; what `train.json` then says.
 
     sealed: at the end, play the sealed tasks with base and adapter (once a run; see `sealed.play_sealed`).
-    Raises ConfigError and MissingExtra before anything loads where the recipe or the tasks do not fit,
-    RoleAgentError for a full disk.
+    Raises ConfigError, MissingExtra and EnvironmentFault before anything loads where the recipe, the tasks or
+    their worlds do not fit, RoleAgentError for a full disk.
     """
     return run_now(_job(recipe, tasks, out, listener, sealed, report), "distill")
 
@@ -69,6 +70,7 @@ async def _job(
 ) -> dict[str, Any]:
     check(recipe)
     train, dev = training_tasks(tasks, recipe.online.dev)
+    registry.ready((*train, *dev))
     config = config_of(recipe, tasks)
     prompts = starting_prompts(config)
     tokenizer = open_tokenizer(recipe.model, listener)

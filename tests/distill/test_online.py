@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,9 +26,11 @@ from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.prepare import prepare
 from roleagent_lite.distill.recipe import Recipe, Warm, load_recipe
 from roleagent_lite.distill.tokens import Tokens
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.envs import registry
+from roleagent_lite.errors import ConfigError, EnvironmentFault
 from roleagent_lite.report.write import write_report
 from roleagent_lite.store import Run
+from roleagent_lite.types import Task
 from tests.distill import local, online_world
 from tests.distill.test_tree import states
 
@@ -300,6 +302,22 @@ def test_settings_that_mean_nothing_online_are_refused(
     with pytest.raises(ConfigError, match=words):
         trained(tmp_path, online_world.recipe(tmp_path, **more))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_world_that_cannot_begin_here_is_told_before_a_model_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def missing(some: Iterable[Task]) -> None:
+        asked.extend(sorted({task.env for task in some}))
+        raise EnvironmentFault("the world wants Java")
+
+    monkeypatch.setattr(registry, "ready", missing)
+    monkeypatch.setattr(online, "open_policy", lambda *_, **__: pytest.fail("a model was opened"))
+    with pytest.raises(EnvironmentFault, match="Java"):
+        trained(tmp_path, online_world.recipe(tmp_path))
+    assert asked == ["tests.distill.online_world:Lock"] and not (tmp_path / "run").exists()
 
 
 def test_it_goes_on_from_an_adapter(tmp_path: Path) -> None:
