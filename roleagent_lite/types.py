@@ -396,8 +396,7 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a running job tells its watcher. `stage`: train, dev, diagnose, test; counts are episodes, in the
-    stage learn optimiser steps, in the stage update updates of GRPO."""
+    """What a job tells its watcher. Counts: episodes (`stage` train, dev, test), steps (learn), updates."""
 
     stage: str
     done: int = 0
