@@ -19,12 +19,11 @@ from weakref import WeakKeyDictionary
 
 from roleagent_lite.agents.generate import Predict, foretell
 from roleagent_lite.agents.show import alike, select, view_inputs
-from roleagent_lite.ask import Answer, Asker, make_prompt_set
+from roleagent_lite.ask import Answer, Asker, Prompts, make_prompt_set
 from roleagent_lite.errors import ConfigError, EpisodeEnd, ReplyError, nearest
 from roleagent_lite.types import Decision, PromptSet, View
 
 Scores = Sequence[Sequence[float]]
-SHOWN = 3  # demonstrations in one prompt: those most like the goal
 _DEMONSTRATIONS = "act.demonstrations"
 REPEAT = (
     4.0  # nats that a move costs for each time it was made before in the episode: small models go in circles
@@ -70,12 +69,16 @@ def segments(text: str, horizon: int) -> tuple[str | None, ...]:
     return tuple(found + [None] * (horizon - len(found)))
 
 
-def nearest_demonstrations(prompt_set: PromptSet, goal: str) -> PromptSet:
-    """The prompt set with only those of its demonstrations that are most like the goal."""
-    every = prompt_set.texts.get(_DEMONSTRATIONS)
-    if not every:
+def nearest_demonstrations(prompts: Prompts, prompt_set: PromptSet, goal: str) -> PromptSet:
+    """The prompt set with only those of its demonstrations that are most like the goal.
+
+    How many: as the prompts' module `choose` says (`shown`); all, where they have none.
+    """
+    every, file = prompt_set.texts.get(_DEMONSTRATIONS), prompts.modules.get("choose")
+    if not every or file is None:
         return prompt_set
-    return make_prompt_set({**prompt_set.texts, _DEMONSTRATIONS: alike(every, goal, SHOWN)})
+    shown = alike(every, goal, file.shown)
+    return make_prompt_set({**prompt_set.texts, _DEMONSTRATIONS: shown})
 
 
 class ChooseAgent:
@@ -111,7 +114,8 @@ class ChooseAgent:
                 f"the agent 'choose' cannot play '{view.task.env}': that environment lists no admissible "
                 "actions; use the agent 'generate'"
             )
-        shown, texts = view_inputs(view), nearest_demonstrations(self.prompt_set, view.task.goal)
+        shown = view_inputs(view)
+        texts = nearest_demonstrations(self._asker.prompts, self.prompt_set, view.task.goal)
         answer = await self._scored("choose", shown, texts, actions)
         assert answer.scores is not None
         priors = await self._priors(actions) if self._rule == "pmi" else ()

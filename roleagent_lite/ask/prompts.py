@@ -11,6 +11,7 @@ A prompt file `NAME.toml`:
     evolve = ["instructions"]       # texts that the optimiser may rewrite
     temperature = 0.0               # used where the caller gives none (default 0)
     max_tokens = 512                # limit of a reply (default: the setting limits.max_tokens)
+    shown = 3                       # module choose: demonstrations in one prompt, those most like the goal
 
     [inputs]                        # name = what it holds
     [outputs.NAME]                  # in the order in which the model writes them
@@ -51,7 +52,8 @@ from roleagent_lite.types import ROLES, PromptSet, Role
 
 TYPES = ("string", "integer", "number", "list[string]", "list[object]")
 REPLY_FORM = "reply_form"
-_KEYS = ("name", "role", "description", "evolve", "temperature", "max_tokens")
+_KEYS = ("name", "role", "description", "evolve", "temperature", "max_tokens", "shown")
+_SHOWN = 3  # demonstrations in one prompt, where the file does not say how many
 _TURNS = ("system", "user", "assistant")
 _TABLES = ("inputs", "outputs", "texts", "template")
 _OUTPUT_KEYS = ("type", "description", "required", "max_words", "enum", "open", "low", "high", "fields")
@@ -85,6 +87,7 @@ class PromptFile:
     evolve: tuple[str, ...]
     temperature: float
     max_tokens: int | None
+    shown: int
     inputs: Mapping[str, str]
     outputs: tuple[Output, ...]
     texts: Mapping[str, str]
@@ -273,12 +276,11 @@ def _module(body: Mapping[str, Any], path: Path) -> PromptFile:
     for name in evolve:
         need(name in texts, f"evolve names '{name}', which is no text{nearest(str(name), texts)}")
         need(not _REFERENCE.match(texts[name]), f"evolve names '{name}', which is another module's text")
-    temperature, max_tokens = body.get("temperature", 0.0), body.get("max_tokens")
+    temperature = body.get("temperature", 0.0)
     need(isinstance(temperature, int | float) and 0 <= temperature <= 2, "'temperature' must be in 0..2")
-    need(
-        max_tokens is None or (isinstance(max_tokens, int) and max_tokens >= 1),
-        "'max_tokens' must be a positive whole number",
-    )
+    for key in ("max_tokens", "shown"):
+        given = body.get(key, 1)
+        need(type(given) is int and given >= 1, f"'{key}' must be a positive whole number")
     known = {*body["inputs"], *texts, REPLY_FORM}
     used = {hole for turn in _TURNS for hole in holes(template.get(turn, ""))}
     for hole in sorted(used - known):
@@ -294,7 +296,8 @@ def _module(body: Mapping[str, Any], path: Path) -> PromptFile:
         description=str(body.get("description", "")),
         evolve=tuple(evolve),
         temperature=float(temperature),
-        max_tokens=max_tokens,
+        max_tokens=body.get("max_tokens"),
+        shown=body.get("shown", _SHOWN),
         inputs=body["inputs"],
         outputs=_outputs(body.get("outputs", {}), path, "outputs"),
         texts={k: v.strip("\n") for k, v in texts.items() if not _REFERENCE.match(v)}

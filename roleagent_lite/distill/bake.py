@@ -129,7 +129,7 @@ def rebuild(
     # The agent that chooses shows only the demonstrations most like the goal.
     likely = call.request.choices is not None or name == "foretell"
     for choosing in (likely, not likely):
-        texts = prompts.texts(name, nearest_demonstrations(was, goal) if choosing else was)
+        texts = prompts.texts(name, nearest_demonstrations(prompts, was, goal) if choosing else was)
         made = Envelope(file, texts, call.request, counts=counts, turns=turns)
         candidates = _inputs(made, (system, user, begun), goal)
         inputs = next((i for i in candidates if render(made, i) == call.request.messages), None)
@@ -144,7 +144,7 @@ def rebuild(
     lacking = [i for i in other.inputs if i not in inputs]
     if lacking:
         return f"prompts '{short.prompts.name}' show the input '{lacking[0]}', which was not sent"
-    base = nearest_demonstrations(short.prompt_set, goal) if choosing else short.prompt_set
+    base = nearest_demonstrations(short.prompts, short.prompt_set, goal) if choosing else short.prompt_set
     under = Envelope(other, short.prompts.texts(name, base), call.request, counts=counts, turns=turns)
     return render(under, {i: inputs[i] for i in other.inputs})
 

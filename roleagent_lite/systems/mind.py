@@ -216,7 +216,7 @@ class ChooseMind(_Common):
         answer = await self._asker.ask(
             module,
             select(self._asker.prompts.module(module), {"task": goal, "log": shown}),
-            prompt_set=nearest_demonstrations(self._set, goal),
+            prompt_set=nearest_demonstrations(self._asker.prompts, self._set, goal),
             sample=module,
             temperature=0.0,
             choices=choices,

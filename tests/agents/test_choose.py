@@ -5,11 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from roleagent_lite.agents.choose import ChooseAgent, draw, mean_rule, pmi_rule, segments
+from roleagent_lite.agents.choose import (
+    ChooseAgent,
+    draw,
+    mean_rule,
+    nearest_demonstrations,
+    pmi_rule,
+    segments,
+)
 from roleagent_lite.ask import Asker, load_prompts, make_prompt_set
 from roleagent_lite.errors import ConfigError, ReplyError, TransientModelError
 from roleagent_lite.lm.scripted import ScriptedModel
@@ -121,18 +129,28 @@ async def test_evolved_texts_reach_both_requests() -> None:
         assert request.messages[-1].content.startswith("Goal: x\n> y\nz\n\nGoal: ")
 
 
-async def test_of_many_demonstrations_the_three_most_like_the_goal_are_shown() -> None:
+@pytest.mark.parametrize("shown", [1, 3, None])
+async def test_of_many_demonstrations_those_most_like_the_goal_are_shown(shown: int | None) -> None:
+    """As many as the module `choose` says; all, where there is none (no agent that chooses, then)."""
     model = Scorer()
     goal = view().task.goal
     text = "\n\n".join(
         f"Goal: {g}\n> go" for g in (goal, "dance", f"{goal} {goal} soon", "sing", f"{goal} now")
     )
     prompt_set = make_prompt_set({**SEED.texts, "act.demonstrations": text})
+    likest = [f"{goal} now", f"{goal} {goal} soon", goal]
+    if shown is None:
+        others = replace(SMALL, modules={k: v for k, v in SMALL.modules.items() if k != "choose"})
+        assert nearest_demonstrations(others, prompt_set, goal) is prompt_set
+        return
+    model.asker.prompts = replace(
+        SMALL, modules={**SMALL.modules, "choose": replace(SMALL.module("choose"), shown=shown)}
+    )
     await ChooseAgent(model.asker, prompt_set).act(view())
     for request in model.requests:
         log = request.messages[-1].content
-        shown = [block.splitlines()[0].removeprefix("Goal: ") for block in log.split("\n\n")]
-        assert shown == [f"{goal} now", f"{goal} {goal} soon", goal, goal]
+        found = [block.splitlines()[0].removeprefix("Goal: ") for block in log.split("\n\n")]
+        assert found == [*likest[-shown:], goal]
         assert "dance" not in log and "sing" not in log
 
 

@@ -72,7 +72,7 @@ def test_stable_text_is_in_the_system_message_and_what_changes_in_the_users() ->
 def test_a_folder_is_read_and_lacking_modules_come_from_v1(tmp_path: Path) -> None:
     prompts = load_prompts(folder(tmp_path))
     greet = prompts.module("greet")
-    assert (greet.role, greet.max_tokens, greet.temperature) == ("agent", 64, 0.0)
+    assert (greet.role, greet.max_tokens, greet.temperature, greet.shown) == ("agent", 64, 0.0, 3)
     assert greet.outputs[0].max_words == 5
     assert greet.refs == {"lessons": "act.playbook"}
     assert prompts.module("act") == load_prompts("v1").module("act")
@@ -100,6 +100,8 @@ def test_a_reference_follows_the_other_module_as_it_evolves(tmp_path: Path) -> N
         ('evolve = ["instructions"]', 'evolve = ["lessons"]', "which is another module's text"),
         ("@act.playbook", "@act.playbok", "refers to 'act.playbok'; did you mean 'act.playbook'"),
         ("max_tokens = 64", "max_tokens = 0", "'max_tokens' must be a positive"),
+        ("max_tokens = 64", "max_tokens = true", "'max_tokens' must be a positive"),
+        ("max_tokens = 64", "shown = 0", "'shown' must be a positive"),
         ("max_tokens = 64", "temperature = 3", "'temperature' must be in 0..2"),
         ('who = "whom"', "who = 3", "'inputs.who' must be a text"),
         ('who = "whom"', 'instructions = "x"', "is an input and a text"),
