@@ -6,10 +6,7 @@ Owns the words on the screen. Leaves out the training (distill/online.py).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from roleagent_lite.distill.recipe import Recipe
+from typing import Any
 
 
 def train(
@@ -23,10 +20,9 @@ def train(
     from roleagent_lite.cli.progress import Screen
     from roleagent_lite.distill.online import check, train_online
     from roleagent_lite.distill.recipe import load_recipe, seeded
-    from roleagent_lite.distill.stand import config_of, training_tasks
+    from roleagent_lite.distill.stand import config_of
     from roleagent_lite.errors import RoleAgentError
     from roleagent_lite.report.html.write import write_all
-    from roleagent_lite.types import Progress
 
     plan = load_recipe(recipe) if seed is None else seeded(load_recipe(recipe), seed)
     check(plan)
@@ -35,9 +31,6 @@ def train(
 
     folder = out or runs / (f"{plan.name}-online" + (f"-{seed}" if seed is not None else ""))
     with Screen() as screen, result_only():
-        screen.listen(
-            Progress("estimate", note=planned(plan, *map(len, training_tasks(tasks, plan.online.dev))))
-        )
         told = train_online(plan, tasks, folder, screen.listen, sealed=sealed, report=write_all)
     for warning in told["warnings"]:
         tell(f"warning: {warning}")
@@ -46,20 +39,6 @@ def train(
         raise RoleAgentError(
             f"training stopped: {told['stopped']}; the last good adapter is {told['adapter']}"
         )
-
-
-def planned(recipe: Recipe, train: int, dev: int) -> str:
-    """How much is going to be played and learned, at most, with `train` training and `dev` dev tasks."""
-    online, warm = recipe.online, recipe.warm
-    between = (online.updates - 1) // online.dev_every if online.dev_every else 0
-    looks = bool(warm.group) + 1 + between + 1  # the base where something changes it first; before; after
-    parts = [
-        *([f"imitation of what it solves in {train * warm.group} episodes"] if warm.group else []),
-        f"{online.updates} updates of {online.tasks * online.group} episodes each",
-        f"{looks * dev} dev episodes",
-    ]
-    limit = f", none begun after {online.minutes:g} minutes" if online.minutes else ""
-    return f"plan: {', '.join(parts)}{limit}; no call costs money"
 
 
 def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:

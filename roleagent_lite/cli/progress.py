@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 LEARN = "learn"  # the stage whose counts are optimiser steps
+_TRAINED = ("update", "rehearse")  # stages that follow or try out training: no episodes' time either
 SYSTEM = "system "  # how the stage begins in which a suite's system plays
 _WINDOW = 32  # events from which the pace is taken
 EVERY = 15.0  # seconds between two plain lines of one stage
@@ -45,44 +46,69 @@ def played(stage: str) -> bool:
     return stage in ("train", "dev", "test") or stage.startswith(SYSTEM)
 
 
+class _Pace:
+    """Seconds a unit (an episode, an optimiser step), over the last events that told of such units."""
+
+    def __init__(self, begun: Progress | None = None) -> None:
+        self.finished = 0
+        self._busy = 0.0  # seconds that went into them
+        self._at = (begun.stage, begun.done, begun.total) if begun is not None else ("", 0, 0)
+        self._recent: deque[tuple[float, int]] = deque([(0.0, 0)], maxlen=_WINDOW)
+
+    def hear(self, event: Progress, passed: float) -> None:
+        """`passed`: seconds since the event before, all of them this pace's."""
+        stage, done, total = self._at
+        same = stage == event.stage and total == event.total and event.done >= done
+        news = event.done - done if same else event.done
+        self._at = (event.stage, event.done, event.total)
+        self._busy += passed
+        if news or not same:
+            self.finished += news
+            self._recent.append((self._busy, self.finished))
+
+    def wait(self, passed: float) -> None:
+        """Seconds that the units need beside their own, such as a failure read between two episodes."""
+        self._busy += passed
+
+    def seconds(self, units: int) -> float | None:
+        """How long so many more take; None = no pace yet."""
+        (begun, before), (latest, after) = self._recent[0], self._recent[-1]
+        return (latest - begun) / (after - before) * units if after > before else None
+
+
 class Clock:
     """How long the rest will take, from the pace of the last episodes (a resume's first ones cost no time).
 
+    Optimiser steps have a pace of their own in each stage of training, and cost the episodes no time.
     `planned`: episodes of the whole job at most, None = unknown; then only the present stage is foretold.
     """
 
     def __init__(self, planned: int | None = None, now: Callable[[], float] = time.monotonic) -> None:
         self.planned = planned
         self._now = now
-        self._finished = 0
-        self._learning: Clock | None = None
-        self._at: tuple[str, int, int] = ("", 0, 0)  # stage, done and total of the last event
-        self._recent: deque[tuple[float, int]] = deque([(now(), 0)], maxlen=_WINDOW)
+        self._heard = now()
+        self._playing, self._learning = _Pace(), _Pace()
 
     def left(self, event: Progress) -> float | None:
         """Seconds left: of the job (at most) if its size is known, else of this stage; None = no pace yet."""
-        if event.stage == LEARN:  # its steps have a pace of their own
-            if self._learning is None or event.done <= 1:
-                self._learning = Clock(now=self._now)
-                self._learning._at = (event.stage, event.done, event.total)  # not from before the first step
-            return self._learning._paced(event)
-        return self._paced(event) if played(event.stage) else None
-
-    def _paced(self, event: Progress) -> float | None:
-        stage, done, total = self._at
-        same = stage == event.stage and total == event.total and event.done >= done
-        news = event.done - done if same else event.done
-        self._at = (event.stage, event.done, event.total)
-        if news or not same:
-            self._finished += news
-            self._recent.append((self._now(), self._finished))
-        (begun, before), (latest, after) = self._recent[0], self._recent[-1]
-        if after == before:
-            return None
+        now = self._now()
+        passed, self._heard = now - self._heard, now
         rest = event.total - event.done
+        if event.stage == LEARN:
+            if event.done <= 1:
+                self._learning = _Pace(event)  # not from before the first step
+            else:
+                self._learning.hear(event, passed)
+            return self._learning.seconds(rest)
+        if event.stage in _TRAINED:
+            return None
+        if not played(event.stage):
+            self._playing.wait(passed)
+            return None
+        self._playing.hear(event, passed)
         if self.planned is not None:
-            rest = max(rest, self.planned - self._finished)
-        return (latest - begun) / (after - before) * rest
+            rest = max(rest, self.planned - self._playing.finished)
+        return self._playing.seconds(rest)
 
 
 def line(event: Progress, left: float | None, bound: bool = False) -> str:

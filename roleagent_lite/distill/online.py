@@ -31,7 +31,7 @@ from roleagent_lite.distill.prepare import prepare
 from roleagent_lite.distill.recipe import Recipe
 from roleagent_lite.distill.sealed import play_sealed
 from roleagent_lite.distill.stack import device_for, load
-from roleagent_lite.distill.stand import Stand, config_of, name_of, training_tasks
+from roleagent_lite.distill.stand import Stand, config_of, name_of, planned, training_tasks
 from roleagent_lite.distill.tokenizer import Tokenizer, open_tokenizer
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.distill.train import Trainer
@@ -71,6 +71,8 @@ async def _job(
     check(recipe)
     train, dev = training_tasks(tasks, recipe.online.dev)
     registry.ready((*train, *dev))
+    if listener is not None:
+        listener(Progress("estimate", note=planned(recipe, len(train), len(dev))))
     config = config_of(recipe, tasks)
     prompts = starting_prompts(config)
     tokenizer = open_tokenizer(recipe.model, listener)

@@ -1,7 +1,8 @@
 """Where the model in training plays: its run, its tasks, and an agent a state of the weights.
 
-Owns the settings of such a run, the split of its tasks, and playing through the house's rollout engine with
-every call recorded. Leaves out what is learned (online.py) and the sealed set (sealed.py).
+Owns the settings of such a run, the split of its tasks, how much is going to be played, and playing through
+the house's rollout engine with every call recorded. Leaves out what is learned (online.py) and the sealed
+set (sealed.py).
 """
 
 from __future__ import annotations
@@ -37,6 +38,20 @@ def config_of(recipe: Recipe, tasks: str) -> RunConfig:
                    "temperature": on.temperature, "dev": on.dev},
     }  # fmt: skip
     return settings(given)
+
+
+def planned(recipe: Recipe, train: int, dev: int) -> str:
+    """How much is going to be played and learned, at most, with `train` training and `dev` dev tasks."""
+    online, warm = recipe.online, recipe.warm
+    between = (online.updates - 1) // online.dev_every if online.dev_every else 0
+    looks = bool(warm.group) + 1 + between + 1  # the base where something changes it first; before; after
+    parts = [
+        *([f"imitation of what it solves in {train * warm.group} episodes"] if warm.group else []),
+        f"{online.updates} updates of {online.tasks * online.group} episodes each",
+        f"{looks * dev} dev episodes",
+    ]
+    limit = f", none begun after {online.minutes:g} minutes" if online.minutes else ""
+    return f"plan: {', '.join(parts)}{limit}; no call costs money"
 
 
 def name_of(recipe: Recipe, state: str | int) -> str:
@@ -102,10 +117,11 @@ class Stand:
         else:
             agent = Retracing(asker, self.prompt_set, moves)
         episodes = [Episode(t, round, k, temperature, predict) for t in tasks for k in range(group)]
-        played = await play_many(
-            agent, episodes, run=run, workers=self.config.workers, model_name=self.model.name,
-            wia=self.config.wia, listener=self.session.listener, stage=tasks[0].split,
-        )  # fmt: skip
+        with self.model.crew():
+            played = await play_many(
+                agent, episodes, run=run, workers=self.config.workers, model_name=self.model.name,
+                wia=self.config.wia, listener=self.session.listener, stage=tasks[0].split,
+            )  # fmt: skip
         return [played[at : at + group] for at in range(0, len(played), group)]
 
     def credit(self, groups: Sequence[Sequence[Trajectory]]) -> None:

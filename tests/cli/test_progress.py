@@ -63,14 +63,29 @@ def test_time_left_of_the_whole_job_where_its_size_is_known() -> None:
 def test_steps_of_training_have_a_pace_of_their_own_each_time() -> None:
     time = Time()
     clock = Clock(now=time)
-    for begun, pace in ((0, 4), (50, 2)):
+    for begun, pace in ((0, 4), (10, 2)):
         for done in range(begun, begun + 10):
             time.at += 1
-            clock.left(Progress("train", done + 1, 100))
+            playing = clock.left(Progress("train", done + 1, 100))
+        assert playing == pytest.approx(90 - begun)
         for step in range(1, 6):
             time.at += pace
             found = clock.left(Progress("learn", step, 20))
         assert found == pytest.approx(15 * pace)
+        time.at += 7
+        assert clock.left(Progress("update", 1, 2)) is None
+
+
+def test_time_between_episodes_is_time_that_they_take() -> None:
+    """A failure that is read, a prompt that is rewritten: as often in the rest of the job as so far."""
+    time = Time()
+    clock = Clock(planned=8, now=time)
+    for stage in ("train", "dev"):
+        time.at += 1
+        found = clock.left(Progress(stage, 1, 1))
+        time.at += 3
+        assert clock.left(Progress("reflect")) is None
+    assert found == pytest.approx(6 * 5 / 2)
 
 
 def test_what_a_resume_read_from_the_run_does_not_make_the_rest_look_short() -> None:
