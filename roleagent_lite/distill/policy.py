@@ -229,11 +229,16 @@ class Policy:
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
         """Without gradient and dropout."""
+        with self.resting(), load("torch").no_grad():
+            yield
+
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """Without dropout, for all threads; gradients are each thread's own matter."""
         was = bool(self.model.training)
         self.backend.rest(self.model)
         try:
-            with load("torch").no_grad():
-                yield
+            yield
         finally:
             self.backend.resume(self.model, was)
 

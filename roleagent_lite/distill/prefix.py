@@ -5,15 +5,17 @@ Leaves out messages and requests (local.py) and everything with a gradient (poli
 
 A prompt is read in blocks of `BLOCK` tokens, always cut at the same places, and a block is kept under all the
 tokens up to its end. So what a block holds depends on the prompt alone, never on who asked before: a resumed
-run finds bit for bit the same scores, whatever part of them it already has on the disk.
+run finds bit for bit the same scores, whatever part of them it already has on the disk. For the same reason
+several threads may read at once: a block that two of them lack is read twice, and comes out the same.
 """
 
 from __future__ import annotations
 
 import random
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from roleagent_lite.distill.policy import Policy
@@ -26,10 +28,16 @@ ROOM = 160  # blocks that stay, the last used; of a model of 135M parameters 3 M
 Layers = list[tuple[Any, Any]]  # keys and values of each layer, (1, heads, tokens, size)
 
 
+class _Counts(threading.local):
+    """Tokens of prompts that the present thread asked about."""
+
+    read = reused = 0
+
+
 class Reader:
     """Reads with `policy` as it is inside `acting`, a context manager (None: as it is now).
 
-    `read`, `reused`: prompt tokens that went through the model, and that did not have to.
+    `read`, `reused`: prompt tokens that went through the model, and that did not have to; of this thread.
     """
 
     def __init__(
@@ -42,7 +50,18 @@ class Reader:
         self._acting = acting
         self._room = room
         self._blocks: OrderedDict[tuple[int, ...], Layers] = OrderedDict()
-        self.read = self.reused = 0
+        self._counts = _Counts()
+        self._lock = threading.Lock()
+        self._readers = 0  # threads that read at present
+        self._open = ExitStack()  # what makes the policy ready; closed by the last of them
+
+    @property
+    def read(self) -> int:
+        return self._counts.read
+
+    @property
+    def reused(self) -> int:
+        return self._counts.reused
 
     def forget(self) -> None:
         """To be called whenever the weights have changed."""
@@ -89,12 +108,23 @@ class Reader:
 
     @contextmanager
     def _ready(self) -> Iterator[None]:
-        with self._policy.frozen():
-            if self._acting is None:
+        """The policy as it acts, from the first of the threads inside to the last."""
+        with self._lock:
+            if not self._readers:
+                with ExitStack() as ready:
+                    ready.enter_context(self._policy.resting())
+                    if self._acting is not None:
+                        ready.enter_context(self._acting())
+                    self._open = ready.pop_all()
+            self._readers += 1
+        try:
+            with load("torch").no_grad():
                 yield
-            else:
-                with self._acting():
-                    yield
+        finally:
+            with self._lock:
+                self._readers -= 1
+                if not self._readers:
+                    self._open.close()
 
     def _known(self, prompt: Sequence[int]) -> tuple[Layers, list[int]]:
         """Keys and values of all whole blocks that end before the prompt's last token, and what is left."""
@@ -104,7 +134,8 @@ class Reader:
         past: Layers = []
         for at in range(0, end, BLOCK):
             key = tuple(prompt[: at + BLOCK])
-            block = self._blocks.get(key)
+            with self._lock:
+                block = self._blocks.get(key)
             if block is None:
                 if kept and (not past or past[0][0].shape[2] < at):
                     past = _joined(torch, kept)
@@ -112,15 +143,17 @@ class Reader:
                 _, whole = self._forward(past, chain(at, ids), [BLOCK - 1])
                 block = [(k[:, :, at:].clone(), v[:, :, at:].clone()) for k, v in whole]
                 past = whole
-                self._blocks[key] = block
-                self.read += BLOCK
+                self._counts.read += BLOCK
             else:
-                self.reused += BLOCK
-            self._blocks.move_to_end(key)
+                self._counts.reused += BLOCK
             kept.append(block)
-        while len(self._blocks) > self._room:
-            self._blocks.popitem(last=False)
-        self.read += len(prompt) - end
+            with self._lock:
+                self._blocks[key] = block
+                self._blocks.move_to_end(key)
+        with self._lock:
+            while len(self._blocks) > self._room:
+                self._blocks.popitem(last=False)
+        self._counts.read += len(prompt) - end
         if not past or past[0][0].shape[2] != end:
             past = _joined(torch, kept)
         return past, list(prompt[end:])

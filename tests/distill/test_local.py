@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
+
+import torch
 
 from roleagent_lite.distill.local import ACTING, LocalModel
 from roleagent_lite.errors import ContextTooLong, ModelError
@@ -75,3 +81,66 @@ def test_each_state_of_the_weights_plays_for_itself() -> None:
     local.disturb(made.policy, seed=3)
     after = reply(made.changed("local:tiny+1"), SCORED)
     assert made.name == "local:tiny+1" and after.scores != before.scores
+
+
+@pytest.fixture
+def two_cores() -> Iterator[None]:
+    was = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(was)
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_a_crew_answers_side_by_side_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = [replace(SCORED, choices=CHOICES[: k % 3 + 1]) for k in range(6)]
+    requests += [replace(FREE, sample=str(k), temperature=2.0) for k in range(3)]
+    torch.set_num_threads(1)
+    wanted = [reply(model(), request) for request in requests]
+    torch.set_num_threads(2)
+    made, seen = model(), set[tuple[str, int]]()
+    answered = made._answered
+
+    def watched(*given: Any) -> Reply:
+        seen.add((threading.current_thread().name, torch.get_num_threads()))
+        time.sleep(0.02)  # longer than a request takes: the other thread has to come in
+        return answered(*given)
+
+    monkeypatch.setattr(made, "_answered", watched)
+
+    async def all_of_them() -> list[Reply]:
+        with made.crew(), made.crew():
+            assert torch.get_num_threads() == 1
+            return await asyncio.gather(*map(made.complete, requests))
+
+    found = asyncio.run(all_of_them())
+    assert [(r.text, r.scores, r.logprobs) for r in found] == [(r.text, r.scores, r.logprobs) for r in wanted]
+    assert seen == {("roleagent-play_0", 1), ("roleagent-play_1", 1)}
+    assert torch.get_num_threads() == 2 and made._crew is None
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_what_is_raised_in_a_crew_comes_out_and_the_cores_come_back() -> None:
+    made = model(most=10)
+
+    async def asked() -> None:
+        with made.crew():
+            await made.complete(SCORED)
+
+    with pytest.raises(ContextTooLong):
+        asyncio.run(asked())
+    assert torch.get_num_threads() == 2 and made._crew is None
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_no_crew_where_it_would_not_help() -> None:
+    for lack in ("card", "whole prompts", "one core"):
+        made = model()
+        if lack == "card":
+            made.policy.device = "cuda:0"
+        elif lack == "whole prompts":
+            made.policy.backend.packs = False
+        else:
+            torch.set_num_threads(1)
+        with made.crew():
+            assert made._crew is None

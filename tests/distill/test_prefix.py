@@ -6,8 +6,12 @@ import pytest
 
 pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportError)
 
+from concurrent.futures import ThreadPoolExecutor
+
 import torch
 
+from roleagent_lite.distill import lora
+from roleagent_lite.distill.folded import Folded
 from roleagent_lite.distill.policy import Policy
 from roleagent_lite.distill.prefix import BLOCK, Reader
 from tests.distill import local
@@ -51,6 +55,25 @@ def test_what_was_asked_before_changes_no_bit() -> None:
         used.score(prompt[:end], choices[:1])
     assert used.score(prompt, choices) == fresh
     assert len(used._blocks) == 2  # what is over the limit goes
+
+
+@pytest.mark.parametrize("acting", ["now", "start", "folded"])
+def test_threads_that_read_at_once_change_no_bit(acting: str) -> None:
+    """Blocks go and come under their hands; afterwards the policy is as it was."""
+    policy, prompt, choices = made()
+    ways = {"now": None, "start": policy.at_the_start, "folded": Folded(policy, lora.TRAINED).play}
+    ends = [40, len(prompt) - 3, 70, len(prompt), BLOCK + 1, len(prompt) - 20]
+    alone = Reader(policy, ways[acting])
+    wanted = {end: alone.score(prompt[:end], choices) for end in ends}
+    policy.model.train()
+    shared = Reader(policy, ways[acting], room=2)
+    with ThreadPoolExecutor(4) as crew:
+        found = list(crew.map(lambda end: shared.score(prompt[:end], choices), ends * 5))
+    assert found == [wanted[end] for end in ends * 5]
+    assert policy.model.training and torch.is_grad_enabled()
+    assert all(p.requires_grad for p in policy.parameters.values())
+    assert shared.read == 0  # this thread asked nothing
+    assert len(shared._blocks) == 2
 
 
 def test_changed_weights_need_a_word() -> None:
