@@ -104,7 +104,12 @@ async def evolve_async(
     sets = task_sets(config.tasks, dev=config.evolve.dev, test=config.evolve.test)
     config = settled(config, prompts, (*sets.train, *sets.dev, *sets.test))
     async with opened(
-        config, run_dir, _beginning(config, sets, seed), models=models, listener=listener, report=write_all
+        config,
+        run_dir,
+        _beginning(config, sets, prompts, seed),
+        models=models,
+        listener=listener,
+        report=write_all,
     ) as session:
         session.announce(planned(config, prompts, seed, sets))
         evolution = await run_evolution(
@@ -115,10 +120,11 @@ async def evolve_async(
     return EvolveResult(session.run.dir, session.report, evolution, results)
 
 
-def _beginning(config: RunConfig, sets: TaskSets, seed: PromptSet) -> Beginning:
+def _beginning(config: RunConfig, sets: TaskSets, prompts: Prompts, seed: PromptSet) -> Beginning:
     tasks = (*sets.train, *sets.dev, *sets.test)
     ready = partial(registry.ready, tasks)
-    return Beginning(tasks, sets.hash, f"task file '{config.tasks}'", seed, ready=ready)
+    named = f"task file '{config.tasks}'"
+    return Beginning(tasks, sets.hash, named, seed, ready=ready, prompts=prompts.fingerprint)
 
 
 async def _sealed_test(
@@ -167,7 +173,12 @@ async def evaluate_async(
     sets = one_split(config.tasks, split, limit)
     config = settled(config, prompts, sets.of(split))
     async with opened(
-        config, run_dir, _beginning(config, sets, seed), models=models, listener=listener, report=write_all
+        config,
+        run_dir,
+        _beginning(config, sets, prompts, seed),
+        models=models,
+        listener=listener,
+        report=write_all,
     ) as session:
         session.announce(planned_evaluation(config, prompts, seed, sets.of(split)))
         asker = make_asker(config, session.models, prompts)

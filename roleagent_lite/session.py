@@ -90,6 +90,7 @@ def make_asker(config: RunConfig, models: Models, prompts: Prompts) -> Asker:
 class Beginning:
     """What a run starts from. `hash` is that of the task files, `named` how a refusal calls them.
 
+    `prompts`: fingerprint of the prompt files, "" where they are part of `fixed` or there are none.
     `fixed`: events by key and kind that hold what else must be the same at a resume. `ready`: raises in words
     what the tasks' worlds lack here; asked before a model is opened, unless the run holds episodes already.
     """
@@ -100,6 +101,7 @@ class Beginning:
     seed: PromptSet
     fixed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ready: Callable[[], None] | None = None
+    prompts: str = ""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -158,7 +160,7 @@ async def opened(
                 run.tasks.put(task)
             session = Session(run, pool, _counting(listener, pool.ledger), run.dir / "report.md")
             told = run.status == "finished"  # a finished run that is opened again gets no session more
-            began, before = time.monotonic(), pool.ledger.snapshot().total
+            began, before, stored = time.monotonic(), pool.ledger.snapshot().total, len(run.calls)
             stopped = ""
             try:
                 yield session
@@ -170,7 +172,8 @@ async def opened(
                 total = pool.ledger.snapshot().total
                 data = {
                     "seconds": round(time.monotonic() - began, 1),
-                    "calls": total.calls - before.calls,
+                    # A model in this process is not in the ledger; its replies are in the run.
+                    "calls": max(total.calls - before.calls, len(run.calls) - stored),
                     "replayed": total.replayed - before.replayed,
                     "stopped": stopped,
                 }
@@ -205,6 +208,7 @@ def _checked(run: Run, config: RunConfig, beginning: Beginning) -> dict[str, Any
         "tasks_hash": beginning.hash,
         "models": {role: config.model_for(role) for role in ROLES},
         "seed_set": beginning.seed.id,
+        "prompts": beginning.prompts,
         "counts": beginning.counts,
     }
     before = run.events.get("start")
@@ -212,11 +216,14 @@ def _checked(run: Run, config: RunConfig, beginning: Beginning) -> dict[str, Any
         return data
     for key, what in (("tasks_hash", beginning.named), ("seed_set", "seed prompt")):
         _same(run, what, key, before.data.get(key), data[key])
+    if before.data.get("prompts"):  # not in runs that were begun before prompts had a fingerprint
+        _same(run, "set of prompt files", "prompts", before.data["prompts"], beginning.prompts)
     for key, fixed in beginning.fixed.items():
         event = run.events.get(key)
         if event is None:
             raise ConfigError(
-                f"run {run.dir} is another job (it has no {key}); use another --run name, or resume that job"
+                f"run {run.dir} is another job (it has no {key}); use another --run name (distill: --out), "
+                "or resume that job"
             )
         now = json.loads(json.dumps(fixed))
         for name in sorted({*event.data, *now}):
@@ -228,7 +235,7 @@ def _same(run: Run, what: str, key: str, then: Any, now: Any) -> None:
     if then != now:
         raise ConfigError(
             f"run {run.dir} was started with another {what} ({key} {then} then, {now} now); "
-            "use another --run name, or restore it to resume"
+            "use another --run name (distill: --out), or restore it to resume"
         )
 
 

@@ -234,7 +234,8 @@ def _take_lock(path: Path) -> IO[str]:
     except BlockingIOError:
         lock.close()
         raise ConfigError(
-            f"run {path} is being written by another process; wait, or use another --run name"
+            f"run {path} is being written by another process; wait, or use another --run name "
+            "(distill: --out)"
         ) from None
     return lock
 
@@ -268,7 +269,7 @@ def _refuse_other(path: Path, saved: RunConfig, now: RunConfig) -> None:
     if differing:
         raise ConfigError(
             f"run {path} was started with other settings ({differing}); "
-            "use another --run name, or the same settings to resume"
+            "use another --run name (distill: --out), or the same settings to resume"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,16 @@ async def test_what_must_be_the_same_at_a_resume_is_named(tmp_path: Path) -> Non
     await session(tmp_path / "plain", begun())
     with pytest.raises(ConfigError, match="is another job"):
         await session(tmp_path / "plain", begun(repetitions=1))
+
+
+async def test_other_prompt_files_are_another_run(tmp_path: Path) -> None:
+    """What is shown of the same texts is no text itself."""
+    await session(tmp_path / "r", replace(begun(), prompts="a"))
+    await session(tmp_path / "r", replace(begun(), prompts="a"))
+    with pytest.raises(ConfigError, match=r"another set of prompt files \(prompts a then, b now\)"):
+        await session(tmp_path / "r", replace(begun(), prompts="b"))
+    await session(tmp_path / "old", begun())  # begun before this was recorded
+    await session(tmp_path / "old", replace(begun(), prompts="b"))
 
 
 async def test_the_plan_is_told_and_kept_before_the_first_call(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -117,6 +117,13 @@ class Prompts:
         if name not in self.modules:
             raise ConfigError(f"prompts '{self.name}' have no module '{name}'{nearest(name, self.modules)}")
         return self.modules[name]
+
+    @property
+    def fingerprint(self) -> str:
+        """The first 12 hex digits of a SHA-256 of all that the files say, wherever they lie."""
+        every = {name: asdict(replace(file, path=Path())) for name, file in self.modules.items()}
+        body = json.dumps(every, sort_keys=True, ensure_ascii=True, default=str)
+        return hashlib.sha256(body.encode()).hexdigest()[:12]
 
     def seed_set(self) -> PromptSet:
         """The texts that may evolve, as the files have them."""

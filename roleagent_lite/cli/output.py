@@ -82,8 +82,9 @@ def find_run(name: str, root: Path) -> Path:
 
 def resuming(job: str, path: Path) -> str:
     """The command line that goes on with the run at `path`, or words on it for one that has many flags."""
-    if job == "cells":
-        return "give the `roleagent-lite distill RUN --cells` line that began it once more"
+    lines = {"cells": "distill RUN --cells", "online": "distill --online"}
+    if job in lines:
+        return f"give the `roleagent-lite {lines[job]}` line that began it once more"
     words = ["roleagent-lite", job, "--resume", "--run", path.name]
     if path.parent != Path("runs"):
         words += ["--runs", str(path.parent)]

@@ -22,10 +22,12 @@ def splits_of(run: Run) -> dict[str, int]:
 
 
 def job_of(run: Run) -> str:
-    """`cells` for the four cells of `distill --cells`, `eval` for any other run of a suite or on one split
-    alone, else `evolve`."""
+    """`cells` for the four cells of `distill --cells`, `online` for `distill --online`, `eval` for any other
+    run of a suite or on one split alone, else `evolve`."""
     if "cells" in run.events:
         return "cells"
+    if "online" in run.events:
+        return "online"
     return "eval" if "suite" in run.events or len(splits_of(run)) == 1 else "evolve"
 
 

@@ -78,7 +78,10 @@ async def _job(
     tokenizer = open_tokenizer(recipe.model, listener)
     policy = open_policy(recipe, tokenizer.pad_id, listener, plays=recipe.online.predictions)
     model = LocalModel(policy, tokenizer, name_of(recipe, 0), most=recipe.data.max_tokens)
-    beginning = Beginning((*train, *dev), file_hash(tasks), f"task file '{tasks}'", prompts.seed_set())
+    beginning = Beginning(
+        (*train, *dev), file_hash(tasks), f"task file '{tasks}'", prompts.seed_set(),
+        {"online": {}}, prompts=prompts.fingerprint,
+    )  # fmt: skip
     models = dict.fromkeys(ROLES, model)
     async with opened(config, out, beginning, models=models, listener=listener, report=report) as session:
         stand = Stand(session, config, prompts, beginning.seed, model)
@@ -144,7 +147,9 @@ class Loop(Trainer):
             self._checkpoint(update)
             if listener is not None:
                 solved = f"{row['solved']:.2f}" if row["solved"] is not None else "unknown"
-                listener(Progress("update", update, online.updates, note=f"solved {solved} of {row['n']}"))
+                taught = "" if row["rows"] else "; nothing to learn from: no group had a signal"
+                note = f"solved {solved} of {row['n']}{taught}"
+                listener(Progress("update", update, online.updates, note=note))
         self._stand.model.changed(name_of(self.recipe, update))
         if not stopped:
             row = {"update": update, "dev": await self._look(update), "peak_mib": curve.peak_mib()}

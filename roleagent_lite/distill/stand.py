@@ -17,7 +17,7 @@ from roleagent_lite.ask import Asker, Prompts
 from roleagent_lite.config import RunConfig
 from roleagent_lite.distill.local import LocalModel
 from roleagent_lite.distill.recipe import Recipe
-from roleagent_lite.errors import ConfigError
+from roleagent_lite.errors import ConfigError, RoleAgentError
 from roleagent_lite.lm.recorder import Recorder
 from roleagent_lite.rollout import Episode, irreproducible, play_many
 from roleagent_lite.session import Session, settings
@@ -106,7 +106,8 @@ class Stand:
     ) -> list[list[Trajectory]]:
         """One group a task. Calls and episodes that the run holds are taken from there.
 
-        moves: of each task id, taken in place of draws; then only the choices' scores are the model's.
+        moves: of each task id, taken in place of draws; then only the choices' scores are the model's. Raises
+        RoleAgentError where not one episode got to a move: nothing could be learned or said of that.
         """
         run = self.session.run
         model = Recorder(self.model, run, self.session.models.ledger, name=self.model.name, can_score=True)
@@ -122,6 +123,12 @@ class Stand:
                 agent, episodes, run=run, workers=self.config.workers, model_name=self.model.name,
                 wia=self.config.wia, listener=self.session.listener, stage=tasks[0].split,
             )  # fmt: skip
+        if not any(t.steps for t in played):
+            why = next((t.error for t in played if t.error), "")
+            raise RoleAgentError(
+                f"none of {len(played)} episodes got to its first move"
+                + (f"; the first broke off: {why.strip().splitlines()[-1]}" if why.strip() else "")
+            )
         return [played[at : at + group] for at in range(0, len(played), group)]
 
     def credit(self, groups: Sequence[Sequence[Trajectory]]) -> None:

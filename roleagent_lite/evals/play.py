@@ -165,6 +165,7 @@ async def evaluate_async(
         prompts.seed_set(),
         {"suite": suite.as_data()},
         partial(registry.ready, [one.task for one in tasks]),
+        prompts.fingerprint,
     )
     async with opened(
         resolved, run_dir, beginning, models=models, listener=listener, report=report

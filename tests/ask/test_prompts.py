@@ -78,6 +78,16 @@ def test_a_folder_is_read_and_lacking_modules_come_from_v1(tmp_path: Path) -> No
     assert prompts.module("act") == load_prompts("v1").module("act")
 
 
+def test_a_fingerprint_is_that_of_all_that_the_files_say(tmp_path: Path) -> None:
+    for place in ("a", "b", "c", "d"):
+        (tmp_path / place).mkdir()
+    plain = load_prompts(folder(tmp_path / "a"))
+    assert plain.fingerprint == load_prompts(folder(tmp_path / "b")).fingerprint
+    for place, old, new in (("c", "max_tokens = 64", "shown = 2"), ("d", "Like {", "As {")):
+        other = load_prompts(folder(tmp_path / place, MODULE.replace(old, new)))
+        assert other.seed_set() == plain.seed_set() and other.fingerprint != plain.fingerprint
+
+
 def test_a_reference_follows_the_other_module_as_it_evolves(tmp_path: Path) -> None:
     prompts = load_prompts(folder(tmp_path))
     assert prompts.texts("greet", None) == {"instructions": "Be kind.", "lessons": ""}

@@ -46,6 +46,7 @@ def test_four_cells_go_on_with_the_line_that_began_them() -> None:
     assert output.resuming("cells", Path("runs/a")).startswith(
         "give the `roleagent-lite distill RUN --cells`"
     )
+    assert "`roleagent-lite distill --online` line" in output.resuming("online", Path("runs/a"))
 
 
 def test_table_is_aligned_and_a_cell_is_one_line() -> None:

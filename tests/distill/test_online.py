@@ -19,6 +19,7 @@ pytest.importorskip("peft", reason="needs the distill extra", exc_type=ImportErr
 import torch
 from safetensors.torch import load_file
 
+from roleagent_lite.cli.runs import job_of
 from roleagent_lite.distill import checkpoint, curve, lora, online, online_loss
 from roleagent_lite.distill.choices import key_of
 from roleagent_lite.distill.online import Loop, train_online
@@ -27,10 +28,10 @@ from roleagent_lite.distill.prepare import prepare
 from roleagent_lite.distill.recipe import Recipe, Warm, load_recipe
 from roleagent_lite.distill.tokens import Tokens
 from roleagent_lite.envs import registry
-from roleagent_lite.errors import ConfigError, EnvironmentFault
+from roleagent_lite.errors import ConfigError, EnvironmentFault, RoleAgentError
 from roleagent_lite.report.write import write_report
 from roleagent_lite.store import Run
-from roleagent_lite.types import Task
+from roleagent_lite.types import Progress, Task
 from tests.distill import local, online_world
 from tests.distill.test_tree import states
 
@@ -94,6 +95,34 @@ def test_without_its_advantages_it_learns_nothing(
     assert sum(share[-3:]) / 3 < 0.4, share
 
 
+def test_an_update_that_teaches_nothing_says_so(tmp_path: Path) -> None:
+    said: list[Progress] = []
+    online_world.write_tasks(tmp_path / "tasks.jsonl", flat=True)
+    recipe = online_world.recipe(tmp_path, online={"updates": 1, "tasks": 2, "group": 2})
+    trained(tmp_path, recipe, listener=said.append)
+    (note,) = [p.note for p in said if p.stage == "update"]
+    assert note == "solved 0.00 of 4; nothing to learn from: no group had a signal"
+    assert [p.note for p in said if p.stage == "estimate"] == [
+        "plan: 1 updates of 4 episodes each, 4 dev episodes; no call costs money"
+    ]
+
+
+def test_a_run_in_which_no_episode_begins_is_no_training(tmp_path: Path) -> None:
+    recipe = online_world.recipe(tmp_path, data={"max_tokens": 16})
+    with pytest.raises(RoleAgentError, match=r"none of 2 episodes got to its first move.*data\.max_tokens"):
+        trained(tmp_path, recipe)
+    assert not (tmp_path / "run" / "adapter").exists()
+
+
+def test_other_prompt_files_are_another_run(tmp_path: Path) -> None:
+    recipe = online_world.recipe(tmp_path, online={"updates": 1, "tasks": 2, "group": 2})
+    trained(tmp_path, recipe)
+    file = tmp_path / "prompts" / "choose.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace("shown = 1", "shown = 2"), encoding="utf-8")
+    with pytest.raises(ConfigError, match="another set of prompt files"):
+        trained(tmp_path, recipe)
+
+
 def test_a_run_of_it_is_a_run_like_any_other(tmp_path: Path) -> None:
     """Two updates, as CI plays them: what stands in the run, and what other rooms read there."""
     online_world.PLAYED.clear()
@@ -102,6 +131,9 @@ def test_a_run_of_it_is_a_run_like_any_other(tmp_path: Path) -> None:
     assert set(online_world.PLAYED) == {"train", "dev"}  # the sealed tasks stay sealed
     with Run.open(tmp_path / "run") as run:
         assert run.status == "finished" and {t.split for t in run.tasks} == {"train", "dev"}
+        assert job_of(run) == "online"
+        one = run.events.get("session/1")
+        assert one is not None and one.data["calls"] == len(run.calls) > 0
         train = [t for t in run.trajectories if t.split == "train"]
         assert len(train) == 96 == len(list(run.credits)) and {t.round for t in train} == {1, 2}
         assert {t.model.rpartition("+")[2] for t in train} == {"0", "1"}
