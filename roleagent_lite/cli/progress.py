@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 LEARN = "learn"  # the stage whose counts are optimiser steps
-_TRAINED = ("update", "rehearse")  # stages that follow or try out training: no episodes' time either
+_BETWEEN = ("diagnose", "reflect")  # stages between two episodes, as often in what is left as so far
 SYSTEM = "system "  # how the stage begins in which a suite's system plays
 _WINDOW = 32  # events from which the pace is taken
 EVERY = 15.0  # seconds between two plain lines of one stage
@@ -54,6 +54,11 @@ class _Pace:
         self._busy = 0.0  # seconds that went into them
         self._at = (begun.stage, begun.done, begun.total) if begun is not None else ("", 0, 0)
         self._recent: deque[tuple[float, int]] = deque([(0.0, 0)], maxlen=_WINDOW)
+
+    def goes_on(self, event: Progress) -> bool:
+        """Whether `event` is of the same stage and later than the last one heard."""
+        stage, done, total = self._at
+        return (stage, total) == (event.stage, event.total) and event.done >= max(done, 2)
 
     def hear(self, event: Progress, passed: float) -> None:
         """`passed`: seconds since the event before, all of them this pace's."""
@@ -87,7 +92,8 @@ class Clock:
         self.planned = planned
         self._now = now
         self._heard = now()
-        self._playing, self._learning = _Pace(), _Pace()
+        self._playing = _Pace()
+        self._learning: _Pace | None = None
 
     def left(self, event: Progress) -> float | None:
         """Seconds left: of the job (at most) if its size is known, else of this stage; None = no pace yet."""
@@ -95,15 +101,14 @@ class Clock:
         passed, self._heard = now - self._heard, now
         rest = event.total - event.done
         if event.stage == LEARN:
-            if event.done <= 1:
-                self._learning = _Pace(event)  # not from before the first step
+            if self._learning is None or not self._learning.goes_on(event):
+                self._learning = _Pace(event)  # not from before its first step, a resume's too
             else:
                 self._learning.hear(event, passed)
             return self._learning.seconds(rest)
-        if event.stage in _TRAINED:
-            return None
         if not played(event.stage):
-            self._playing.wait(passed)
+            if event.stage in _BETWEEN:
+                self._playing.wait(passed)
             return None
         self._playing.hear(event, passed)
         if self.planned is not None:

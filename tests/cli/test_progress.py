@@ -76,6 +76,28 @@ def test_steps_of_training_have_a_pace_of_their_own_each_time() -> None:
         assert clock.left(Progress("update", 1, 2)) is None
 
 
+def test_a_resumed_training_is_paced_by_the_steps_it_makes_itself() -> None:
+    time = Time()
+    clock = Clock(now=time)
+    time.at += 25  # loading
+    found = []
+    for step in range(11, 15):
+        time.at += 10
+        found.append(clock.left(Progress("learn", step, 40)))
+    assert found == [None, pytest.approx(280), pytest.approx(270), pytest.approx(260)]
+
+
+def test_what_happens_once_is_no_part_of_the_pace() -> None:
+    time = Time()
+    clock = Clock(now=time)
+    for stage in ("download", "load", "resume"):
+        time.at += 600
+        assert clock.left(Progress(stage, 1, 1)) is None
+    for done in (1, 2):
+        time.at += 10
+        assert clock.left(Progress("train", done, 10)) == pytest.approx(10 * (10 - done))
+
+
 def test_time_between_episodes_is_time_that_they_take() -> None:
     """A failure that is read, a prompt that is rewritten: as often in the rest of the job as so far."""
     time = Time()
