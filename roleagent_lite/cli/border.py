@@ -199,3 +199,15 @@ def ending_on_signals() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
+
+
+@contextmanager
+def going_on(path: Path) -> Iterator[None]:
+    """Ctrl-C and SIGTERM inside end with words on what is kept in `path`. Raises Interrupted."""
+    from roleagent_lite.errors import Interrupted
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        words = f"interrupted; what was finished is kept in {path}; the same command goes on"
+        raise Interrupted(words) from None

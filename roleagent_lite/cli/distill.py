@@ -57,7 +57,12 @@ Samples = Annotated[
     ),
 ]
 Layout = Annotated[
-    str, typer.Option("--layout", help="With --samples: columns as trl (TRL) or verl (verl, verl-agent).")
+    str | None,
+    typer.Option(
+        "--layout",
+        help="With --samples: columns as trl (TRL) or verl (verl, verl-agent).",
+        show_default="trl",
+    ),
 ]
 Online = Annotated[
     bool,
@@ -100,7 +105,7 @@ def command(
     bundle: Bundle = None,
     back: TakeBack = None,
     samples: Samples = None,
-    layout: Layout = "trl",
+    layout: Layout = None,
     online: Online = False,
     tasks: Tasks = None,
     sealed: Sealed = False,
@@ -112,9 +117,13 @@ def command(
 ) -> None:
     """Train an adapter on a run's training episodes; the same command goes on after an interruption."""
     from roleagent_lite.cli import distill_cells, distill_out
+    from roleagent_lite.cli.distill_jobs import one_job
 
     if not cells["cells"]:
         distill_cells.refuse(cells)
+    flags = {"plan_only": plan_only, "online": online, "cells": cells["cells"], "samples": samples}
+    flags |= {"export": export, "bundle": bundle, "back": back, "dry_run": dry_run, "sealed": sealed}
+    one_job(run, flags | {"seed": seed, "tasks": tasks, "layout": layout, "smaller": smaller, "out": out})
     if plan_only:
         distill_out.show_plan(run, runs, recipe, json)
         return
@@ -133,7 +142,7 @@ def command(
     if samples is not None:
         from roleagent_lite.cli.distill_samples import write_samples
 
-        write_samples(run, runs, recipe, samples, layout, json)
+        write_samples(run, runs, recipe, samples, layout or "trl", json)
         return
     if export is not None:
         distill_out.export_adapter(run, runs, recipe, export, out, json)
@@ -195,7 +204,7 @@ def _train(
     prepared: Prepared, tokenizer: Tokenizer, folder: Path, json: bool, smaller: bool
 ) -> Recipe | None:
     """None when it is done; the recipe to go on with where this one does not fit and `smaller` allows it."""
-    from roleagent_lite.cli.border import result_only, tell
+    from roleagent_lite.cli.border import going_on, result_only, tell
     from roleagent_lite.cli.output import emit, table
     from roleagent_lite.cli.progress import Screen
     from roleagent_lite.distill.bake import playing
@@ -204,7 +213,7 @@ def _train(
     from roleagent_lite.errors import RoleAgentError
 
     try:
-        with Screen() as screen, result_only():
+        with going_on(folder), Screen() as screen, result_only():
             told = distill(prepared, tokenizer, folder, screen.listen)
     except DoesNotFit as error:
         if not smaller or error.smaller is None:

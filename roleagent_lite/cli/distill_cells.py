@@ -88,7 +88,7 @@ def compare(
     from roleagent_lite.cli.progress import Screen
     from roleagent_lite.config import Budget
     from roleagent_lite.distill.recipe import load_recipe
-    from roleagent_lite.errors import BudgetStop, Interrupted
+    from roleagent_lite.errors import BudgetStop
     from roleagent_lite.evals.cells import four_cells
     from roleagent_lite.report import cells
     from roleagent_lite.store import Run
@@ -110,15 +110,13 @@ def compare(
     again = f"what was finished is kept in {folder}; the same command goes on"
     caps = {name: given[name] for name in ("max_usd", "max_calls", "price")}
     try:
-        with Screen() as screen, border.result_only():
+        with border.going_on(folder), Screen() as screen, border.result_only():
             screen.first = partial(trust.remember, folder)
             found = four_cells(
                 path, adapter, base=_base(given["base"], plan), teacher=bool(given["teacher"]), tasks=tasks,
                 seed_prompt=short, evolved_prompt=given["evolved_prompt"], limit=given["limit"],
                 budget=Budget(**caps), run_dir=folder, listener=screen.listen, report=cells.write,
             )  # fmt: skip
-    except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; {again}") from None
     except BudgetStop:
         border.tell(f"stopped at a cap; {again}, with a higher one")
         raise

@@ -15,7 +15,7 @@ def train(
     """`distill --online`. The run directory is `out`, else RUNS/RECIPE-online, with `-SEED` where one is
     given. Raises RoleAgentError where training had to stop."""
     from roleagent_lite.cli import trust
-    from roleagent_lite.cli.border import ending_on_signals, result_only, tell
+    from roleagent_lite.cli.border import ending_on_signals, going_on, result_only, tell, use_run
     from roleagent_lite.cli.output import emit, table
     from roleagent_lite.cli.progress import Screen
     from roleagent_lite.distill.online import check, train_online
@@ -30,7 +30,8 @@ def train(
     ending_on_signals()
 
     folder = out or runs / (f"{plan.name}-online" + (f"-{seed}" if seed is not None else ""))
-    with Screen() as screen, result_only():
+    use_run(folder)
+    with going_on(folder), Screen() as screen, result_only():
         told = train_online(plan, tasks, folder, screen.listen, sealed=sealed, report=write_all)
     for warning in told["warnings"]:
         tell(f"warning: {warning}")

@@ -180,6 +180,13 @@ def test_environment_is_set_but_the_users_own_values_win(monkeypatch: pytest.Mon
     assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "True"
 
 
+def test_an_interrupt_says_what_is_kept_and_how_to_go_on(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted, match=r"kept in .*; the same command goes on"), border.going_on(tmp_path):
+        raise KeyboardInterrupt
+    with pytest.raises(ConfigError), border.going_on(tmp_path):
+        raise ConfigError("x")
+
+
 def test_sigterm_ends_like_an_interrupt() -> None:
     border.ending_on_signals()
     with pytest.raises(KeyboardInterrupt):
