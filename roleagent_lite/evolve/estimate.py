@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roleagent_lite.agents.choose import nearest_demonstrations
 from roleagent_lite.ask import Prompts
 from roleagent_lite.config import RunConfig
 from roleagent_lite.envs import registry
@@ -55,11 +56,12 @@ def planned(config: RunConfig, prompts: Prompts, seed: PromptSet, sets: TaskSets
     retrieved = evolve.rounds * _MODES if aiw.retrieve in ("llm", "task_text") and diagnosed else 0
     rewritten = evolve.rounds if any(not c.endswith(".demonstrations") for c in evolve.components) else 0
     seen = registry.shown(sets.train)
-    move = _own(prompts, act, seed) + seen
+    shown = nearest_demonstrations(prompts, seed, sets.train[0].goal) if chooses else seed
+    move = _own(prompts, act, shown) + seen
     return [
         PlannedCalls("agent", act, train, move, _MOVE + together),
         PlannedCalls("agent", act, judged, move, _MOVE),
-        PlannedCalls("agent", predict, apart, _own(prompts, predict, seed) + seen, _FORETOLD),
+        PlannedCalls("agent", predict, apart, _own(prompts, predict, shown) + seen, _FORETOLD),
         PlannedCalls("world", "diagnose", diagnosed, _own(prompts, "diagnose", seed) + _EPISODE, 150),
         PlannedCalls(
             "world", "retrieve", retrieved, _own(prompts, "retrieve", seed) + 40 * aiw.candidates, 150
@@ -72,5 +74,8 @@ def planned_evaluation(
     config: RunConfig, prompts: Prompts, seed: PromptSet, tasks: Sequence[Task]
 ) -> list[PlannedCalls]:
     """At most so many calls for playing `tasks` once."""
-    seen = _own(prompts, "act", seed) + registry.shown(tasks)
-    return [PlannedCalls("agent", "act", _steps(tasks), seen, _MOVE)]
+    act = "choose" if _chooses(config, prompts) and "choose" in prompts.modules else "act"
+    if act == "choose":
+        seed = nearest_demonstrations(prompts, seed, tasks[0].goal)
+    seen = _own(prompts, act, seed) + registry.shown(tasks)
+    return [PlannedCalls("agent", act, _steps(tasks), seen, _MOVE)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,18 @@ def test_the_embedded_agent_foretells_in_calls_of_its_own(
     rows = planned(config, prompts, prompts.seed_set(), sets)
     agent = [(row.module, row.calls) for row in rows if row.role == "agent"]
     assert agent == [("choose", 192), ("choose", 150), ("foretell", foretold)]
+
+
+def test_only_the_demonstrations_that_are_shown_are_planned(tmp_path: Path) -> None:
+    prompts = load_prompts("embedded")
+    config = settings(tmp_path, SMALL, {"model": "embedded", "agent": "auto"})
+    sets = task_sets(config.tasks, dev=config.evolve.dev, test=config.evolve.test)
+    more = replace(prompts.module("choose"), shown=9)
+    many = replace(prompts, modules={**prompts.modules, "choose": more})
+    few_, many_ = (planned(config, p, p.seed_set(), sets)[0].input_tokens for p in (prompts, many))
+    assert many_ > 2 * few_
+    (row,) = planned_evaluation(config, prompts, prompts.seed_set(), sets.test)
+    assert row.module == "choose" and row.input_tokens < many_ / 2
 
 
 def test_an_evaluation_plays_each_task_once(tmp_path: Path) -> None:
