@@ -35,4 +35,5 @@ def find(name: str, item: str, suffix: str) -> Path:
     if shipped.is_file():
         return shipped
     known = sorted(str(p.relative_to(room(name)).with_suffix("")) for p in room(name).rglob(f"*{suffix}"))
-    raise ConfigError(f"'{item}' is neither a file nor one of the shipped {name}{nearest(item, known)}")
+    what = {"distill": "recipes", "evals": "suites"}.get(name, name)
+    raise ConfigError(f"'{item}' is neither a file nor one of the shipped {what}{nearest(item, known)}")

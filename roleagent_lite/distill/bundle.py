@@ -235,6 +235,8 @@ def take_back(file: Path, trained: Path, recipe: Recipe) -> Mapping[str, Any]:
         partial.rename(trained / "adapter")
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{file} cannot be read: {type(error).__name__}: {error}") from None
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {file}") from None
     except OSError as error:
         raise RoleAgentError(f"cannot take {file} back: {error.strerror or error}") from None
     finally:

@@ -66,9 +66,7 @@ def wanted(names: str) -> list[str]:
     found = list(FORMATS) if names == "all" else [n.strip() for n in names.split(",") if n.strip()]
     for name in found:
         if name not in FORMATS:
-            raise ConfigError(
-                f"no export format '{name}'{nearest(name, FORMATS)}; there are {', '.join(FORMATS)}"
-            )
+            raise ConfigError(f"no export format '{name}'{nearest(name, FORMATS)}")
     if not found:
         raise ConfigError(f"--export takes {', '.join(FORMATS)} or all")
     return list(dict.fromkeys(found))

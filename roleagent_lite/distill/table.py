@@ -131,7 +131,7 @@ def rows(run: Run, recipe: Recipe, layout: str = "trl") -> tuple[list[Row], tupl
 
 def _layout(name: str) -> tuple[dict[str, Any], Callable[[Sample, Row, int], Row]]:
     if name not in LAYOUTS:
-        raise ConfigError(f"no layout '{name}'{nearest(name, LAYOUTS)}; known: {', '.join(LAYOUTS)}")
+        raise ConfigError(f"no layout '{name}'{nearest(name, LAYOUTS)}")
     return LAYOUTS[name]
 
 

@@ -193,6 +193,6 @@ def test_only_what_a_bundle_left_is_taken_back(tmp_path: Path) -> None:
     (tmp_path / "no.zip").write_bytes(b"PK no")
     with pytest.raises(ConfigError, match="cannot be read: BadZipFile"):
         bundle.take_back(tmp_path / "no.zip", tmp_path / "c", recipe)
-    with pytest.raises(RoleAgentError, match="No such file"):
+    with pytest.raises(RoleAgentError, match="there is no file"):
         bundle.take_back(tmp_path / "nothing.zip", tmp_path / "c", recipe)
     assert not (tmp_path / "c" / "adapter").exists()
