@@ -8,7 +8,7 @@ the rows of all seeds, their paired differences, time and memory, and writes `se
 `dev.svg` to DIR (default runs/smollm2-cpu). --together: all seeds at the same time, one thread each, which
 makes better use of two cores than one after the other. Called again, it goes on where it stood.
 
-Takes about 63 CPU minutes a seed. The embedded model and the extra `distill` are needed.
+Takes about 42 CPU minutes a seed. The embedded model and the extra `distill` are needed.
 """
 
 from __future__ import annotations
