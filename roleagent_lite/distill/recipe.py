@@ -100,16 +100,16 @@ class Online(_Table):
     """Online GRPO: the model in training plays, and each update learns from what it has just played.
 
     tasks: drawn an update by the curriculum; group: rollouts of each; temperature: of their draws, in
-    training alone. updates: how many; minutes: none is begun after so many minutes of play and training, 0
-    = no limit. lr: None = `train.lr`. passes: how often an update goes through its episodes; batches:
-    optimiser steps of each pass, each on a part of them, clipped from the second on. states: at most so
-    many distinct states an update, drawn evenly, 0 = all; room: tokens of the states that share a forward
-    pass. alpha: weight of A^E; rho, decay: of the curriculum. predictions: the agent also foretells, for
-    WIA's reward: slow without a card. vllm: where Unsloth trains and vLLM is installed, that writes the
-    predictions, in memory of its own. dev: tasks of the dev split; dev_every: updates between two looks at
-    them, 0 = only before and after. max_drift: mean difference between sampler and trainer (nats) that
-    stops the run. prompts: the prompt version that is played. seed: of draws (the adapter's first weights
-    are `train.seed`'s).
+    training alone. updates: how many; minutes: none is begun after so many minutes of play and training
+    (an update that a kill cut short counts from its resume on), 0 = no limit. lr: None = `train.lr`.
+    passes: how often an update goes through its episodes; batches: optimiser steps of each pass, each on
+    a part of them, clipped from the second on. states: at most so many distinct states an update, drawn
+    evenly, 0 = all; room: tokens of the states that share a forward pass. alpha: weight of A^E; rho,
+    decay: of the curriculum. predictions: the agent also foretells, for WIA's reward: slow without a
+    card. vllm: where Unsloth trains and vLLM is installed, that writes the predictions, in memory of its
+    own. dev: tasks of the dev split; dev_every: updates between two looks at them, 0 = only before and
+    after. max_drift: mean difference between sampler and trainer (nats) that stops the run. prompts: the
+    prompt version that is played. seed: of draws (the adapter's first weights are `train.seed`'s).
     """
 
     tasks: int = Field(default=4, ge=1)
