@@ -33,6 +33,9 @@ def test_a_warm_start_and_two_updates_on_the_embedded_model(tmp_path: Path) -> N
     file.write_text("".join(json.dumps(r) + "\n" for r in map(plain, rows)), encoding="utf-8")
     recipe = load_recipe("smollm2-cpu")
     online = {"tasks": 2, "group": 4, "updates": 2, "dev": 2, "states": 6}
+    # After so few moves of six states an update pushes single actions far down, and what is rounded there
+    # weighs in the mean of a few; the whole recipe stays under 0.09.
+    online |= {"max_drift": 0.5}
     recipe = recipe.model_copy(
         update={
             "warm": recipe.warm.model_copy(update={"group": 2, "epochs": 1}),
@@ -44,7 +47,8 @@ def test_a_warm_start_and_two_updates_on_the_embedded_model(tmp_path: Path) -> N
     assert told["warm"]["imitated"]["episodes"] >= 1 and told["warm"]["last"]["loss"] < 2
     rows_of = curve.read(tmp_path / "run")
     assert [r["n"] for r in rows_of if "n" in r] == [8, 8]
-    assert all(r["drift"] < recipe.online.max_drift for r in rows_of if "drift" in r)
+    drifts = [r["drift"] for r in rows_of if "drift" in r]
+    assert drifts and max(drifts) < load_recipe("smollm2-cpu").online.max_drift
     assert [look["n"] for look in told["dev"]] == [2, 2]
 
 
