@@ -32,7 +32,7 @@ def test_a_warm_start_and_two_updates_on_the_embedded_model(tmp_path: Path) -> N
     file = tmp_path / "tasks.jsonl"
     file.write_text("".join(json.dumps(r) + "\n" for r in map(plain, rows)), encoding="utf-8")
     recipe = load_recipe("smollm2-cpu")
-    online = {"tasks": 2, "group": 4, "updates": 2, "dev": 2, "states": 6}
+    online: dict[str, float] = {"tasks": 2, "group": 4, "updates": 2, "dev": 2, "states": 6}
     # After so few moves of six states an update pushes single actions far down, and what is rounded there
     # weighs in the mean of a few; the whole recipe stays under 0.09.
     online |= {"max_drift": 0.5}
