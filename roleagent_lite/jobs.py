@@ -103,14 +103,8 @@ async def evolve_async(
     seed = prompts.seed_set()
     sets = task_sets(config.tasks, dev=config.evolve.dev, test=config.evolve.test)
     config = settled(config, prompts, (*sets.train, *sets.dev, *sets.test))
-    async with opened(
-        config,
-        run_dir,
-        _beginning(config, sets, prompts, seed),
-        models=models,
-        listener=listener,
-        report=write_all,
-    ) as session:
+    begun = _beginning(config, sets, prompts)
+    async with opened(config, run_dir, begun, models=models, listener=listener, report=write_all) as session:
         session.announce(planned(config, prompts, seed, sets))
         evolution = await run_evolution(
             config, session.run, session.models,
@@ -120,10 +114,11 @@ async def evolve_async(
     return EvolveResult(session.run.dir, session.report, evolution, results)
 
 
-def _beginning(config: RunConfig, sets: TaskSets, prompts: Prompts, seed: PromptSet) -> Beginning:
+def _beginning(config: RunConfig, sets: TaskSets, prompts: Prompts) -> Beginning:
     tasks = (*sets.train, *sets.dev, *sets.test)
     ready = partial(registry.ready, tasks)
     named = f"task file '{config.tasks}'"
+    seed = prompts.seed_set()
     return Beginning(tasks, sets.hash, named, seed, ready=ready, prompts=prompts.fingerprint)
 
 
@@ -172,14 +167,8 @@ async def evaluate_async(
     seed = prompts.seed_set()
     sets = one_split(config.tasks, split, limit)
     config = settled(config, prompts, sets.of(split))
-    async with opened(
-        config,
-        run_dir,
-        _beginning(config, sets, prompts, seed),
-        models=models,
-        listener=listener,
-        report=write_all,
-    ) as session:
+    begun = _beginning(config, sets, prompts)
+    async with opened(config, run_dir, begun, models=models, listener=listener, report=write_all) as session:
         session.announce(planned_evaluation(config, prompts, seed, sets.of(split)))
         asker = make_asker(config, session.models, prompts)
         result = await score_agent(

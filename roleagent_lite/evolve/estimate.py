@@ -30,6 +30,15 @@ def _chooses(config: RunConfig, prompts: Prompts) -> bool:
     return auto or config.agent in ("choose", "choose-pmi")
 
 
+def _acting(
+    config: RunConfig, prompts: Prompts, seed: PromptSet, tasks: Sequence[Task]
+) -> tuple[str, PromptSet]:
+    """The module that acts, and the texts of which it shows some."""
+    if _chooses(config, prompts) and "choose" in prompts.modules:
+        return "choose", nearest_demonstrations(prompts, seed, tasks[0].goal)
+    return "act", seed
+
+
 def _own(prompts: Prompts, module: str, prompt_set: PromptSet) -> int:
     file = prompts.module(module)
     return tokens(file.system + file.user + "".join(prompts.texts(module, prompt_set).values()))
@@ -48,7 +57,7 @@ def planned(config: RunConfig, prompts: Prompts, seed: PromptSet, sets: TaskSets
     train = round(episodes * _steps(sets.train) / len(sets.train))
     judged = (evolve.rounds + 1) * _steps(sets.dev) + 2 * _steps(sets.test)
     chooses = _chooses(config, prompts)
-    act = "choose" if chooses and "choose" in prompts.modules else "act"
+    act, shown = _acting(config, prompts, seed, sets.train)
     predict = "foretell" if chooses and "foretell" in prompts.modules else "predict"
     together = _FORETOLD if config.wia.predict == "together" and not chooses else 0
     apart = train if config.wia.predict == "separate" or (chooses and config.wia.predict != "off") else 0
@@ -56,7 +65,6 @@ def planned(config: RunConfig, prompts: Prompts, seed: PromptSet, sets: TaskSets
     retrieved = evolve.rounds * _MODES if aiw.retrieve in ("llm", "task_text") and diagnosed else 0
     rewritten = evolve.rounds if any(not c.endswith(".demonstrations") for c in evolve.components) else 0
     seen = registry.shown(sets.train)
-    shown = nearest_demonstrations(prompts, seed, sets.train[0].goal) if chooses else seed
     move = _own(prompts, act, shown) + seen
     return [
         PlannedCalls("agent", act, train, move, _MOVE + together),
@@ -74,8 +82,6 @@ def planned_evaluation(
     config: RunConfig, prompts: Prompts, seed: PromptSet, tasks: Sequence[Task]
 ) -> list[PlannedCalls]:
     """At most so many calls for playing `tasks` once."""
-    act = "choose" if _chooses(config, prompts) and "choose" in prompts.modules else "act"
-    if act == "choose":
-        seed = nearest_demonstrations(prompts, seed, tasks[0].goal)
-    seen = _own(prompts, act, seed) + registry.shown(tasks)
+    act, shown = _acting(config, prompts, seed, tasks)
+    seen = _own(prompts, act, shown) + registry.shown(tasks)
     return [PlannedCalls("agent", act, _steps(tasks), seen, _MOVE)]
