@@ -90,7 +90,7 @@ def make_asker(config: RunConfig, models: Models, prompts: Prompts) -> Asker:
 class Beginning:
     """What a run starts from. `hash` is that of the task files, `named` how a refusal calls them.
 
-    `prompts`: fingerprint of the prompt files, "" where they are part of `fixed` or there are none.
+    `prompts`: fingerprint of the prompt files, "" where a caller has none.
     `fixed`: events by key and kind that hold what else must be the same at a resume. `ready`: raises in words
     what the tasks' worlds lack here; asked before a model is opened, unless the run holds episodes already.
     """

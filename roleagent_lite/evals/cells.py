@@ -153,6 +153,7 @@ async def four_cells_async(
     beginning = Beginning(
         [one.task for one in assigned], suite_hash(suite), "task set", given.sets[SEED],
         {"suite": suite.as_data(), "cells": fixed}, partial(registry.ready, [one.task for one in assigned]),
+        given.prompts.fingerprint,
     )  # fmt: skip
     where = Path(run_dir) if run_dir is not None else folder.with_name(f"{folder.name}-cells")
     async with opened(config, where, beginning, models=models, listener=listener, report=report) as session:
